@@ -1,0 +1,1 @@
+"""The Transformer itself: pure torch, nothing drawn, readable as a textbook."""

@@ -1,0 +1,1 @@
+"""Exercises that recognise mistakes, questions that explain every option, and a learner's progress."""

@@ -1,0 +1,1 @@
+"""One module of exercises per lesson."""

@@ -1,0 +1,1 @@
+"""Controls + experiment + picture, held together by one shell: `Explorer`."""
