@@ -1,0 +1,241 @@
+"""Masks: which query may attend to which key.
+
+One convention everywhere: a mask is **boolean and True means "may attend"**. Two dimensions always mean
+``(query, key)``. Four dimensions mean ``(batch or 1, heads or 1, query or 1, key)``. Every other rank is refused,
+so a mask can never fit by accident when two sizes happen to be equal. A tensor that is *added* to the scores is
+called ``bias`` and is another argument.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+CONVENTION = "a mask is boolean and True means 'may attend'"
+LAYOUT = "(query, key) or (batch or 1, heads or 1, query or 1, key)"
+
+
+def causal_mask(
+    n_query: int, n_key: int | None = None, *, device: torch.device | str | None = None
+) -> Bool[Tensor, "query key"]:
+    """Each query may attend to itself and to everything before it.
+
+    With fewer queries than keys the queries are the *last* positions of the sequence, as in decoding with a cache,
+    so the triangle is aligned to the bottom right corner.
+
+    Raises:
+        ValueError: a size below 1, or more queries than keys.
+    """
+    return sliding_window_mask(n_query, n_key, window=None, device=device)
+
+
+def sliding_window_mask(
+    n_query: int,
+    n_key: int | None = None,
+    *,
+    window: int | None,
+    device: torch.device | str | None = None,
+) -> Bool[Tensor, "query key"]:
+    """A causal mask that sees only the nearest ``window`` keys, the query's own position included.
+
+    ``window=None`` sees everything before it: the causal mask. Source: Beltagy et al. 2020 (Longformer).
+
+    Raises:
+        ValueError: a size or window below 1, or more queries than keys.
+    """
+    n_key = n_query if n_key is None else n_key
+    for name, size in (("n_query", n_query), ("n_key", n_key), ("window", window)):
+        if size is not None and size < 1:
+            raise ValueError(f"{name} is {size}; it must be at least 1.")
+    if n_query > n_key:
+        raise ValueError(
+            f"n_query is {n_query} but n_key is {n_key}: the queries are the last positions of the keys' sequence, "
+            "so there cannot be more of them than keys."
+        )
+    query_position = torch.arange(n_key - n_query, n_key, device=device)[:, None]
+    key_position = torch.arange(n_key, device=device)[None, :]
+    keep = key_position <= query_position
+    if window is not None:
+        keep &= key_position > query_position - window
+    return keep
+
+
+def padding_mask(
+    lengths: Int[Tensor, " batch"] | Sequence[int],
+    n_key: int,
+    *,
+    side: str = "right",
+    device: torch.device | str | None = None,
+) -> Bool[Tensor, "batch 1 1 key"]:
+    """True on the real tokens of each sentence, False on its padding, for every head and every query.
+
+    Args:
+        lengths: how many real tokens each sentence of the batch has.
+        n_key: the padded length.
+        side: where the pads stand, ``"right"`` or ``"left"``.
+
+    Raises:
+        ValueError: a length outside ``0 … n_key``, an unknown side, or ``lengths`` that is not one-dimensional.
+        TypeError: lengths that are not whole numbers.
+    """
+    lengths = torch.as_tensor(lengths, device=device)
+    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
+        raise TypeError(f"lengths has dtype {lengths.dtype}; it counts tokens, so pass whole numbers.")
+    if lengths.ndim != 1:
+        raise ValueError(f"lengths has shape {tuple(lengths.shape)}; it must be (batch,), one number a sentence.")
+    if n_key < 1:
+        raise ValueError(f"n_key is {n_key}; it must be at least 1.")
+    if lengths.numel() and (lengths.min() < 0 or lengths.max() > n_key):
+        raise ValueError(f"lengths are {lengths.tolist()}; each must lie between 0 and n_key = {n_key}.")
+    if side not in ("right", "left"):
+        raise ValueError(f"side is {side!r}; it must be 'right' or 'left'.")
+    position = torch.arange(n_key, device=lengths.device)
+    if side == "left":
+        position = position.flip(0)
+    return (position < lengths[:, None])[:, None, None, :]
+
+
+def mask_from_tokens(tokens: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "batch 1 1 key"]:
+    """True wherever the token is not ``pad_id``, whichever side the pads stand on."""
+    if tokens.ndim != 2:
+        raise ValueError(f"tokens has shape {tuple(tokens.shape)}; it must be (batch, key).")
+    return (tokens != pad_id)[:, None, None, :]
+
+
+def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
+    """A query may attend where *every* given mask lets it; ``None`` entries forbid nothing.
+
+    Two-dimensional masks meet four-dimensional ones as ``(1, 1, query, key)``.
+
+    Raises:
+        TypeError: a mask that is not boolean.
+        ValueError: a rank other than 2 or 4, or sizes that differ and are not 1.
+    """
+    given = [mask for mask in masks if mask is not None]
+    for mask in given:
+        _check_boolean(mask)
+        _check_rank("mask", mask)
+    if not given:
+        return None
+    combined = given[0]
+    for mask in given[1:]:
+        if combined.shape[-1] != mask.shape[-1]:
+            raise ValueError(
+                f"masks of shapes {tuple(combined.shape)} and {tuple(mask.shape)} speak of different numbers of keys."
+            )
+        try:
+            combined = combined & mask
+        except RuntimeError:
+            raise ValueError(
+                f"masks of shapes {tuple(combined.shape)} and {tuple(mask.shape)} do not fit each other; "
+                f"the axes are {LAYOUT}."
+            ) from None
+    return combined
+
+
+def as_mask(
+    *,
+    keep: Bool[Tensor, "*shape"] | None = None,
+    ignore: Bool[Tensor, "*shape"] | None = None,
+    additive: Float[Tensor, "*shape"] | None = None,
+) -> Bool[Tensor, "*shape"]:
+    """Translate another convention into ours (True = may attend). Say which one you hold, by name.
+
+    Args:
+        keep: True = may attend (``scaled_dot_product_attention``).
+        ignore: True = is ignored (``nn.MultiheadAttention``'s masks).
+        additive: 0 = may attend, −∞ (or the dtype's lowest number) = is ignored.
+
+    Raises:
+        TypeError: not exactly one argument, or a ``keep``/``ignore`` that is not boolean.
+        ValueError: an additive mask with any other value; a 0/1 mask would only nudge the scores.
+    """
+    if sum(mask is not None for mask in (keep, ignore, additive)) != 1:
+        raise TypeError("as_mask takes exactly one of keep=, ignore= and additive=: say which convention you hold.")
+    if additive is None:
+        mask = keep if ignore is None else ignore
+        _check_boolean(mask)
+        return mask if ignore is None else ~mask
+    allowed, forbidden = additive == 0, additive <= torch.finfo(additive.dtype).min
+    if not (allowed | forbidden).all():
+        raise ValueError(
+            "additive holds values other than 0 and −∞; added to the scores they would nudge, not forbid. "
+            "For a 0/1 mask pass keep=mask.bool()."
+        )
+    return allowed
+
+
+def check_mask(mask: Tensor, scores_shape: Sequence[int]) -> None:
+    """Refuse a mask that is not boolean or does not fit ``(batch, heads, query, key)`` exactly as the convention says.
+
+    Raises:
+        TypeError: not boolean.
+        ValueError: a shape that does not fit; shows both shapes and names the axes.
+    """
+    _check_boolean(mask)
+    _check_fit("mask", mask, scores_shape)
+
+
+def check_bias(bias: Tensor, scores_shape: Sequence[int]) -> None:
+    """Refuse a bias that is not a float tensor of the scores' layout, or that is a 0/1 mask in disguise."""
+    if not bias.dtype.is_floating_point:
+        raise TypeError(
+            f"bias has dtype {bias.dtype}; a bias is a float tensor added to the scores. For a mask use mask=."
+        )
+    _check_fit("bias", bias, scores_shape)
+    zero, one = bias == 0, bias == 1
+    if zero.any() and one.any() and (zero | one).all():
+        raise ValueError(
+            "bias holds only 0 and 1: added to the scores it would nudge, not forbid. Pass mask=bias.bool() instead."
+        )
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*rows key"], mask: Bool[Tensor, "..."] | None = None
+) -> Float[Tensor, "*rows key"]:
+    """Softmax over the keys that ``mask`` allows; a row with no key at all becomes zeros, with zero gradients.
+
+    Half precision is exponentiated in float32 and returned in its own dtype.
+    """
+    compute_dtype = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    # A row of −∞ alone has no softmax: it is 0/0. Give it harmless scores, then zero the outcome.
+    empty = (scores == -torch.inf).all(dim=-1, keepdim=True)
+    weights = scores.masked_fill(empty, 0.0).softmax(dim=-1, dtype=compute_dtype)
+    return weights.masked_fill(empty, 0.0).to(scores.dtype)
+
+
+def _check_boolean(mask: Tensor) -> None:
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"mask has dtype {mask.dtype}; {CONVENTION}. Convert it with "
+            "as_mask(keep=…), as_mask(ignore=…) or as_mask(additive=…)."
+        )
+
+
+def _check_rank(name: str, tensor: Tensor) -> None:
+    if tensor.ndim not in (2, 4):
+        hint = f" Insert the head axis: {name}[:, None]." if tensor.ndim == 3 else ""
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; it must be {LAYOUT}.{hint}")
+
+
+def _check_fit(name: str, tensor: Tensor, scores_shape: Sequence[int]) -> None:
+    _check_rank(name, tensor)
+    batch, heads, n_query, n_key = scores_shape
+    if tensor.ndim == 2:
+        fits = tuple(tensor.shape) == (n_query, n_key)
+    else:
+        fits = tensor.shape[-1] == n_key and all(
+            size in (1, wanted) for size, wanted in zip(tensor.shape[:3], (batch, heads, n_query), strict=True)
+        )
+    if not fits:
+        hint = ""
+        if tensor.ndim == 2 and tuple(tensor.shape) == (batch, n_key):
+            hint = f" It looks like (batch, key): use padding_mask, or {name}[:, None, None, :]."
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)} but the scores are (batch, heads, query, key) = "
+            f"{tuple(scores_shape)}; two dimensions mean (query, key), four mean "
+            f"(batch or 1, heads or 1, query or 1, key).{hint}"
+        )
