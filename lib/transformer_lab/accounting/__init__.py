@@ -1,0 +1,1 @@
+"""Parameters, FLOPs, memory, cache and serving: arithmetic on a config, no tensors."""
