@@ -1,2 +1,2 @@
-"""Python imports this file when it starts and finds it on its path; tests/conftest.py puts it there for every kernel."""
+"""Python imports this file when it starts, if it finds it: tests/conftest.py puts it on the path of every kernel."""
 import no_network  # noqa: F401

@@ -9,7 +9,7 @@ called ``bias`` and is another argument.
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 CONVENTION = "a mask is boolean and True means 'may attend'"
@@ -166,7 +166,7 @@ def as_mask(
     return allowed
 
 
-def check_mask(mask: Tensor, scores_shape: Sequence[int]) -> None:
+def check_mask(mask: Shaped[Tensor, "..."], scores_shape: Sequence[int]) -> None:
     """Refuse a mask that is not boolean or does not fit ``(batch, heads, query, key)`` exactly as the convention says.
 
     Raises:
@@ -177,7 +177,7 @@ def check_mask(mask: Tensor, scores_shape: Sequence[int]) -> None:
     _check_fit("mask", mask, scores_shape)
 
 
-def check_bias(bias: Tensor, scores_shape: Sequence[int]) -> None:
+def check_bias(bias: Shaped[Tensor, "..."], scores_shape: Sequence[int]) -> None:
     """Refuse a bias that is not a float tensor of the scores' layout, or that is a 0/1 mask in disguise."""
     if not bias.dtype.is_floating_point:
         raise TypeError(
