@@ -1,0 +1,187 @@
+"""The one shell of every widget: controls → compute → picture and sentence.
+
+A widget is four things: named **controls**, ``compute(**values) → result``, a `Picture` class that draws the result,
+and ``describe(result) → sentence``. `Explorer` owns everything else: redrawing fast, the alt text, the read-out
+under the pointer, the still picture for readers without a kernel, and errors said in words.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+import ipywidgets
+import traitlets
+
+from transformer_lab.draw import style
+from transformer_lab.draw.canvas import Canvas, Picture, Rendering
+
+
+class Explorer(ipywidgets.VBox):
+    """Controls above a picture above the sentence that says what the picture shows.
+
+    Args:
+        compute: takes the controls' values by name, returns a result. What it raises as ``ValueError`` or
+            ``TypeError`` is shown to the learner as it stands, so it says what to fix.
+        picture: the `Picture` class that draws the result.
+        describe: the finding in one or two sentences of plain text, numbers included. Also the picture's alt text.
+        controls: the controls by name, each with a visible description.
+        adjust: called with the controls before every ``compute``, to fit one control to another
+            (the query tokens to the sentence, say).
+
+    Attributes:
+        result, sentence, png: what is shown now. error: what the caption asks to be fixed, or ``None``.
+    """
+
+    def __init__(
+        self,
+        *,
+        compute: Callable[..., Any],
+        picture: type[Picture],
+        describe: Callable[[Any], str],
+        controls: Mapping[str, ipywidgets.Widget] | None = None,
+        adjust: Callable[[Mapping[str, ipywidgets.Widget]], None] | None = None,
+    ) -> None:
+        self.controls = dict(controls or {})
+        for name, control in self.controls.items():
+            if not getattr(control, "description", ""):
+                raise ValueError(f"control {name!r} has no description; every control needs a visible label.")
+        self._compute, self._describe, self._adjust = compute, describe, adjust
+        self._canvas = Canvas(picture)
+        self._rendering: Rendering | None = None
+        self._held = False
+        self.result: Any = None
+        self.sentence = ""
+        self.error: str | None = None
+        self._view = ipywidgets.HTML()
+        row = ipywidgets.Box(
+            list(self.controls.values()),
+            layout=ipywidgets.Layout(
+                flex_flow="row wrap", align_items="center", grid_gap="4px 18px", overflow="visible"
+            ),
+        )
+        super().__init__([row, self._view] if self.controls else [self._view])
+        self.add_class("tl-explorer")
+        for control in self.controls.values():
+            control.observe(self._on_change, names="value")
+        self._refresh()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the controls hold now."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    @property
+    def png(self) -> bytes:
+        """The picture shown now; empty before the first good one."""
+        return self._rendering.png if self._rendering else b""
+
+    def set(self, **values: Any) -> "Explorer":
+        """Move controls by name, as a learner would, and redraw once. A value that does not fit moves nothing.
+
+        Raises:
+            ValueError: a name that is no control.
+        """
+        for name in values:
+            if name not in self.controls:
+                raise ValueError(
+                    f"there is no control {name!r}; the controls are {', '.join(self.controls) or 'none'}."
+                )
+        before = self.values
+        self._held = True
+        try:
+            for name, value in values.items():
+                _assign(self.controls[name], value)
+                if self._adjust:
+                    self._adjust(self.controls)
+        except ValueError as error:
+            for name, value in before.items():
+                self.controls[name].value = value
+            self._say(str(error))
+            return self
+        finally:
+            self._held = False
+        self._refresh()
+        return self
+
+    def _on_change(self, change: Any) -> None:
+        if not self._held:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        # An exception in a callback is invisible in a notebook, so every one becomes a sentence here.
+        try:
+            if self._adjust:
+                self._held = True
+                try:
+                    self._adjust(self.controls)
+                finally:
+                    self._held = False
+            result = self._compute(**self.values)
+            sentence = self._describe(result)
+            rendering = self._canvas.render(result)
+        except (ValueError, TypeError) as error:
+            self._say(str(error))
+        except Exception as error:
+            self._say(f"That could not be computed ({type(error).__name__}: {error}).")
+        else:
+            self.result, self.sentence, self._rendering = result, sentence, rendering
+            self._say(None)
+
+    def _say(self, error: str | None) -> None:
+        self.error = error
+        self._view.value = _html(self._rendering, self.sentence, error)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The live widget, and for readers without a kernel the picture and its sentence."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        bundle["text/plain"] = self.sentence if self.error is None else self.error
+        if self._rendering:
+            bundle["image/png"] = base64.b64encode(self.png).decode()
+        return bundle
+
+
+def show(picture: type[Picture], result: Any, sentence: str) -> Explorer:
+    """A still figure for a lesson: an `Explorer` without controls, so it has alt text and a stored picture too."""
+    return Explorer(compute=lambda: result, picture=picture, describe=lambda _: sentence)
+
+
+def _assign(control: ipywidgets.Widget, value: Any) -> None:
+    label = control.description
+    try:
+        control.value = value
+    except (traitlets.TraitError, TypeError, ValueError):
+        raise ValueError(f"{label}: {_shorten(value)} is not one of its values.") from None
+    # A bounded control cuts a value down to its limits without a word.
+    if control.value != value:
+        limits = f"between {control.min} and {control.max}" if hasattr(control, "min") else "a value it can hold"
+        raise ValueError(f"{label}: {_shorten(value)} does not fit; choose {limits}.")
+
+
+def _shorten(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "…"
+
+
+def _html(rendering: Rendering | None, sentence: str, error: str | None) -> str:
+    size = f"font-size:{15 * style.scale():.0f}px;line-height:1.45;margin:4px 0"
+    parts = []
+    if rendering:
+        name = f"tl-map-{id(rendering)}"
+        areas = "".join(
+            f'<area shape="rect" coords="{r.left},{r.top},{r.right},{r.bottom}" title="{escape(r.text)}" alt="">'
+            for r in rendering.regions
+        )
+        source = base64.b64encode(rendering.png).decode()
+        parts.append(
+            f'<div style="overflow-x:auto"><img class="tl-picture" alt="{escape(sentence)}" width="{rendering.width}" '
+            f'height="{rendering.height}" usemap="#{name}" src="data:image/png;base64,{source}" '
+            f'style="max-width:none;height:{rendering.height}px"><map name="{name}">{areas}</map></div>'
+        )
+        parts.append(f'<p class="tl-sentence" aria-live="polite" style="{size}">{escape(sentence)}</p>')
+    if error is not None:
+        parts.append(
+            f'<p class="tl-error" role="alert" style="{size};border-left:4px solid #C24E00;padding-left:8px">'
+            f"<b>Not drawn:</b> {escape(error)}</p>"
+        )
+    return "".join(parts)
