@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from transformer_lab.model.checks import all_finite, check_dropout, check_finite, check_inputs
 from transformer_lab.model.masks import causal_mask, check_bias, check_mask, combine_masks, masked_softmax
 
 
@@ -41,9 +42,12 @@ def attention(
 
     Raises:
         TypeError: a mask that is not boolean, a bias that is not float, tensors of different dtypes.
-        ValueError: shapes that do not fit, empty sequences, NaN in the inputs.
+        ValueError: shapes that do not fit, empty sequences, NaN or ±∞ in query, key or value — also at places the
+            mask hides, where 0 · NaN is still NaN — and NaN or +∞ in the bias (−∞ there forbids, as in a mask).
+
+    Float16 and bfloat16 are computed in float32 on both paths and returned in their own dtype.
     """
-    _check_inputs(query, key, value, dropout)
+    check_inputs(query, key, value, dropout)
     n_heads, n_query, n_key = query.shape[1], query.shape[2], key.shape[2]
     scores_shape = (query.shape[0], n_heads, n_query, n_key)
     if mask is not None:
@@ -51,8 +55,8 @@ def attention(
     if bias is not None:
         check_bias(bias, scores_shape)
         bias = bias.to(query.dtype)
-    key, value = repeat_kv_heads(key, n_heads), repeat_kv_heads(value, n_heads)
 
+    causal = causal and n_query > 1  # a single query is the last position: it sees every key
     # torch's own is_causal aligns to the top left and must not meet a mask, so it serves only the plain square case.
     plain_causal = causal and n_query == n_key and mask is None and bias is None and not need_weights
     if causal and not plain_causal:
@@ -60,17 +64,29 @@ def attention(
 
     weights = None
     if need_weights:
-        scores = (query / math.sqrt(query.shape[-1])) @ key.mT  # (batch, heads, query, key)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        key, value = repeat_kv_heads(key, n_heads).to(wide), repeat_kv_heads(value, n_heads).to(wide)
+        scores = (query.to(wide) / math.sqrt(query.shape[-1])) @ key.mT  # (batch, heads, query, key)
         if bias is not None:
             scores = scores + bias
         weights = masked_softmax(scores, mask)
-        output = F.dropout(weights, dropout) @ value
+        dropped = F.dropout(weights, dropout) if dropout else weights
+        output, weights = (dropped @ value).to(query.dtype), weights.to(query.dtype)
     else:
-        additive_or_mask = mask if bias is None else bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         output = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=additive_or_mask, dropout_p=dropout, is_causal=plain_causal
+            query,
+            key,
+            value,
+            attn_mask=mask if bias is None else bias if mask is None else bias.masked_fill(~mask, -torch.inf),
+            dropout_p=dropout,
+            is_causal=plain_causal,
+            enable_gqa=key.shape[1] != n_heads,
         )
-    _check_output(output, query=query, key=key, value=value, bias=bias)
+    if not all_finite(output):
+        raise ValueError(
+            f"the scores overflow {output.dtype}, although query, key and value are finite. "
+            "Use smaller vectors or a wider dtype."
+        )
     return output, weights
 
 
@@ -82,6 +98,7 @@ class Attention(nn.Module):
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()
+        check_dropout(dropout)
         self.dropout = dropout
 
     def forward(
@@ -178,8 +195,6 @@ class MultiHeadAttention(nn.Module):
                 f"n_heads is {n_heads} and n_kv_heads is {n_kv_heads}: every key/value head must serve "
                 "the same number of query heads."
             )
-        if not 0.0 <= dropout <= 1.0:
-            raise ValueError(f"dropout is {dropout}; it is a probability between 0 and 1.")
         self.d_model, self.n_heads, self.n_kv_heads, self.d_head = d_model, n_heads, n_kv_heads, d_head
         self.query_projection = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.key_projection = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
@@ -202,8 +217,9 @@ class MultiHeadAttention(nn.Module):
         With a ``cache``, ``x`` holds only the new positions and the keys are the cached ones and the new ones.
 
         Raises:
-            ValueError: a width other than ``d_model``, an empty sequence, or ``context`` together with ``causal`` or
-                ``cache``, which speak of the positions of one sequence.
+            ValueError: a width other than ``d_model``, an empty sequence, NaN or ±∞, or ``context`` together with
+                ``causal`` or ``cache``, which speak of the positions of one sequence.
+            TypeError: a dtype other than that of the weights.
         """
         if context is not None and (causal or cache is not None):
             raise ValueError(
@@ -211,11 +227,9 @@ class MultiHeadAttention(nn.Module):
                 "Pass mask= to limit what is read from the context."
             )
         source = x if context is None else context
-        for name, tensor in (("x", x), ("context", source)):
-            if tensor.ndim != 3 or tensor.shape[-1] != self.d_model:
-                raise ValueError(
-                    f"{name} has shape {tuple(tensor.shape)}; it must be (batch, length, d_model = {self.d_model})."
-                )
+        self._check("x", x)
+        if context is not None:
+            self._check("context", context)
         query = split_heads(self.query_projection(x), self.n_heads)
         key = split_heads(self.key_projection(source), self.n_kv_heads)
         value = split_heads(self.value_projection(source), self.n_kv_heads)
@@ -223,6 +237,16 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(key, value)
         mixed, _ = self.attention(query, key, value, mask=mask, bias=bias, causal=causal)
         return self.output_projection(merge_heads(mixed))
+
+    def _check(self, name: str, tensor: Tensor) -> None:
+        if tensor.ndim != 3 or tensor.shape[-1] != self.d_model or 0 in tensor.shape:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; it must be (batch, length, d_model = {self.d_model}), "
+                "with at least one token."
+            )
+        if tensor.dtype != (own := self.query_projection.weight.dtype):
+            raise TypeError(f"{name} has dtype {tensor.dtype}, the weights have {own}; convert one with .to(dtype).")
+        check_finite(name, tensor)
 
 
 def split_heads(x: Float[Tensor, "batch length width"], n_heads: int) -> Float[Tensor, "batch {n_heads} length d_head"]:
@@ -248,40 +272,3 @@ def repeat_kv_heads(
     if x.shape[1] == n_heads:
         return x
     return x.repeat_interleave(n_heads // x.shape[1], dim=1)
-
-
-def _check_inputs(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> None:
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if not query.ndim == key.ndim == value.ndim == 4:
-        raise ValueError(f"attention takes (batch, heads, length, d_head) tensors; got {shapes}.")
-    if not query.dtype == key.dtype == value.dtype:
-        raise TypeError(f"dtypes differ: query {query.dtype}, key {key.dtype}, value {value.dtype}.")
-    if not query.dtype.is_floating_point:
-        raise TypeError(f"query, key and value have dtype {query.dtype}; attention mixes floating-point vectors.")
-    if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
-        raise ValueError(f"batch sizes must agree, and every key needs one value; got {shapes}.")
-    if query.shape[3] != key.shape[3]:
-        raise ValueError(f"query and key are compared by dot product, so their widths must agree; got {shapes}.")
-    if 0 in (*query.shape, *key.shape, *value.shape):
-        raise ValueError(f"there is nothing to attend with: a size is 0 in {shapes}.")
-    if query.shape[1] % key.shape[1]:
-        raise ValueError(f"the query heads must be a multiple of the key/value heads; got {shapes}.")
-    if not 0.0 <= dropout <= 1.0:
-        raise ValueError(f"dropout is {dropout}; it is a probability between 0 and 1.")
-
-
-def _check_output(output: Tensor, **inputs: Tensor | None) -> None:
-    # One look at the result costs less than a look at every input; the inputs are searched only when it went wrong.
-    if output.is_meta or not output.isnan().any():
-        return
-    for name, tensor in inputs.items():
-        if tensor is not None and (found := (~tensor.isfinite()).nonzero()).numel():
-            place = tuple(found[0].tolist())
-            raise ValueError(
-                f"{name} holds {tensor[place].item()} at {place}; every output that reads it becomes NaN. "
-                "Look for the first step that made it (a division by zero, an overflow, a row of −∞)."
-            )
-    raise ValueError(
-        f"the scores overflow {output.dtype}, although query, key and value are finite. "
-        "Use a wider dtype or smaller vectors."
-    )

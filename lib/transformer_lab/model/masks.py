@@ -6,6 +6,7 @@ so a mask can never fit by accident when two sizes happen to be equal. A tensor 
 called ``bias`` and is another argument.
 """
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -80,13 +81,15 @@ def padding_mask(
         TypeError: lengths that are not whole numbers.
     """
     lengths = torch.as_tensor(lengths, device=device)
+    if not lengths.numel():
+        raise ValueError("lengths is empty; it must hold one number a sentence.")
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
         raise TypeError(f"lengths has dtype {lengths.dtype}; it counts tokens, so pass whole numbers.")
     if lengths.ndim != 1:
         raise ValueError(f"lengths has shape {tuple(lengths.shape)}; it must be (batch,), one number a sentence.")
     if n_key < 1:
         raise ValueError(f"n_key is {n_key}; it must be at least 1.")
-    if lengths.numel() and (lengths.min() < 0 or lengths.max() > n_key):
+    if lengths.min() < 0 or lengths.max() > n_key:
         raise ValueError(f"lengths are {lengths.tolist()}; each must lie between 0 and n_key = {n_key}.")
     if side not in ("right", "left"):
         raise ValueError(f"side is {side!r}; it must be 'right' or 'left'.")
@@ -118,20 +121,16 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
         _check_rank("mask", mask)
     if not given:
         return None
-    combined = given[0]
-    for mask in given[1:]:
-        if combined.shape[-1] != mask.shape[-1]:
-            raise ValueError(
-                f"masks of shapes {tuple(combined.shape)} and {tuple(mask.shape)} speak of different numbers of keys."
-            )
-        try:
-            combined = combined & mask
-        except RuntimeError:
-            raise ValueError(
-                f"masks of shapes {tuple(combined.shape)} and {tuple(mask.shape)} do not fit each other; "
-                f"the axes are {LAYOUT}."
-            ) from None
-    return combined
+    shapes = [tuple(mask.shape) for mask in given]
+    try:
+        whole = torch.broadcast_shapes(*shapes)
+        # Keys never broadcast, and two dimensions are (query, key) in full.
+        fits = all(shape[-1] == whole[-1] and (len(shape) == 4 or shape == whole[-2:]) for shape in shapes)
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"masks of shapes {shapes} do not fit each other; a mask is {LAYOUT}.")
+    return functools.reduce(torch.logical_and, given)
 
 
 def as_mask(
@@ -148,7 +147,7 @@ def as_mask(
         additive: 0 = may attend, −∞ (or the dtype's lowest number) = is ignored.
 
     Raises:
-        TypeError: not exactly one argument, or a ``keep``/``ignore`` that is not boolean.
+        TypeError: not exactly one argument, a ``keep``/``ignore`` that is not boolean, an ``additive`` not float.
         ValueError: an additive mask with any other value; a 0/1 mask would only nudge the scores.
     """
     if sum(mask is not None for mask in (keep, ignore, additive)) != 1:
@@ -157,10 +156,13 @@ def as_mask(
         mask = keep if ignore is None else ignore
         _check_boolean(mask)
         return mask if ignore is None else ~mask
+    if not additive.is_floating_point():
+        raise TypeError(f"additive has dtype {additive.dtype}; it must be float. For a 0/1 mask pass keep=mask.bool().")
     allowed, forbidden = additive == 0, additive <= torch.finfo(additive.dtype).min
     if not (allowed | forbidden).all():
+        other = additive[~(allowed | forbidden)][0].item()
         raise ValueError(
-            "additive holds values other than 0 and −∞; added to the scores they would nudge, not forbid. "
+            f"additive holds {other}, which is neither 0 nor −∞; added to the scores it would nudge, not forbid. "
             "For a 0/1 mask pass keep=mask.bool()."
         )
     return allowed
@@ -178,14 +180,23 @@ def check_mask(mask: Shaped[Tensor, "..."], scores_shape: Sequence[int]) -> None
 
 
 def check_bias(bias: Shaped[Tensor, "..."], scores_shape: Sequence[int]) -> None:
-    """Refuse a bias that is not a float tensor of the scores' layout, or that is a 0/1 mask in disguise."""
+    """Refuse a bias that cannot be meant.
+
+    Raises:
+        TypeError: not a float tensor.
+        ValueError: a shape that does not fit, NaN or +∞, or only 0 and 1, which is a mask in disguise.
+    """
     if not bias.dtype.is_floating_point:
         raise TypeError(
             f"bias has dtype {bias.dtype}; a bias is a float tensor added to the scores. For a mask use mask=."
         )
     _check_fit("bias", bias, scores_shape)
-    zero, one = bias == 0, bias == 1
-    if zero.any() and one.any() and (zero | one).all():
+    if bias.is_meta:
+        return
+    lowest, highest = bias.detach().aminmax()
+    if not highest < torch.inf:  # NaN compares false too
+        raise ValueError(f"bias holds {highest.item()}; a bias is finite, or −∞ where it forbids.")
+    if lowest == 0 and highest == 1 and ((bias == 0) | (bias == 1)).all():
         raise ValueError(
             "bias holds only 0 and 1: added to the scores it would nudge, not forbid. Pass mask=bias.bool() instead."
         )
@@ -198,16 +209,20 @@ def masked_softmax(
 
     Half precision is exponentiated in float32 and returned in its own dtype.
     """
-    compute_dtype = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
+    dtype = scores.dtype
+    scores = scores.to(torch.promote_types(dtype, torch.float32))
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     # A row of −∞ alone has no softmax: it is 0/0. Give it harmless scores, then zero the outcome.
-    empty = (scores == -torch.inf).all(dim=-1, keepdim=True)
-    weights = scores.masked_fill(empty, 0.0).softmax(dim=-1, dtype=compute_dtype)
-    return weights.masked_fill(empty, 0.0).to(scores.dtype)
+    empty = scores.detach().amax(dim=-1, keepdim=True) == -torch.inf
+    if not scores.is_meta and not empty.any():  # the common case, spared two copies of the scores
+        return scores.softmax(dim=-1).to(dtype)
+    return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0).to(dtype)
 
 
 def _check_boolean(mask: Tensor) -> None:
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"mask is a {type(mask).__name__}; pass a boolean torch tensor. {CONVENTION.capitalize()}.")
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask has dtype {mask.dtype}; {CONVENTION}. Convert it with "

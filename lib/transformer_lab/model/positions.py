@@ -25,6 +25,17 @@ def sinusoidal_table(n_positions: int, d_model: int) -> Float[Tensor, "position 
 
 
 def position_ids(mask: Bool[Tensor, "batch 1 1 key"]) -> Int[Tensor, "batch key"]:
-    """Number the real tokens 0, 1, 2 … whichever side the pads stand on; pads get 0 and must stay masked."""
+    """Number the real tokens 0, 1, 2 … whichever side the pads stand on.
+
+    Pads after the last token repeat its number, pads before the first one get 0: they must stay masked.
+
+    Raises:
+        ValueError: a mask that is not boolean ``(batch, 1, 1, key)``, as `padding_mask` returns it.
+    """
+    if mask.dtype != torch.bool or mask.ndim != 4 or mask.shape[1:3] != (1, 1):
+        raise ValueError(
+            f"mask is {mask.dtype} of shape {tuple(mask.shape)}; it must be boolean (batch, 1, 1, key), "
+            "as padding_mask and mask_from_tokens return it."
+        )
     real = mask[:, 0, 0, :]
     return (real.cumsum(dim=-1) - 1).clamp(min=0)

@@ -33,7 +33,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         return args, {**kwargs, "need_weights": True}
 
     for name, core in cores.items():
-        stored = maps.setdefault(name.removesuffix("attention").removesuffix("."), [])
+        owner = "" if name == "attention" else name.removesuffix(".attention")
+        stored = maps.setdefault(owner, [])
 
         def store(module: nn.Module, args: tuple, output: tuple, stored: list[Tensor] = stored) -> None:
             stored.append(output[1].detach())
