@@ -18,7 +18,7 @@ FONT = "DejaVu Sans"  # ships with matplotlib, so it is there on every machine
 
 QUERY = "#00569E"  # blue
 KEY = "#C24E00"  # vermilion
-VALUE = "#008763"  # green
+VALUE = "#00825E"  # green
 OUTPUT = "#8A2D70"  # purple
 PAD = "#B4B4B4"  # grey, always with PAD_HATCH
 FORBIDDEN = "#ECECEC"  # pale grey, always with FORBIDDEN_HATCH
@@ -30,7 +30,8 @@ BACKGROUND = "#FFFFFF"
 
 PAD_HATCH = "///"
 FORBIDDEN_HATCH = "xx"
-HATCH_INK = "#6E6E6E"
+HATCH_INK = "#6E6E6E"  # lines of the padding hatch
+FORBIDDEN_INK = "#ABABAB"  # lines of the forbidden hatch, fainter so that a mark on it stays clear
 
 # Curves of one chart: give each its own entry of all three.
 SERIES = (QUERY, KEY, VALUE, OUTPUT, ACCENT, TEXT)

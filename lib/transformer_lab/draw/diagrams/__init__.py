@@ -1,0 +1,97 @@
+"""The course's still diagrams: each is a function that returns a Figure, saved as an SVG in figures/.
+
+`ALT` holds one alternative text per diagram, for README and notebooks alike. Redraw all of them with
+`python -m transformer_lab.draw.diagrams figures/`; never edit an SVG by hand.
+"""
+
+import io
+from collections.abc import Collection
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
+from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
+from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
+
+__all__ = [
+    "ALT", "LESSONS", "attention_flow", "available_lessons", "causal_triangle", "course_map", "draw_all",
+    "learning_loop", "padding_bug", "rhythm", "svg", "write_all",
+]  # fmt: skip
+
+ALT = {
+    "rhythm": (
+        "Four token vectors run from left to right through a block. First attention mixes between tokens: lines "
+        "cross from every token to every token. Then a feed-forward network works on each token alone. After each "
+        "step the vector that was carried past, the residual, is added back and normalised. The block is stacked "
+        "N times, each copy with its own weights."
+    ),
+    "causal_triangle": (
+        "A five by five causal mask for 'The cat sleeps on mats', with queries as rows and keys as columns. Each "
+        "row may look at its own token and at earlier ones, so the allowed cells form a lower triangle; later "
+        "cells are hatched and crossed out. An arrow at the end of each row names the label, the next token: "
+        "The predicts cat, cat predicts sleeps, sleeps predicts on, on predicts mats, mats predicts the end."
+    ),
+    "course_map": (
+        "Map of the fifteen lessons, with minutes and an arrow from each lesson to those that need it. {lessons}"
+    ),
+    "attention_flow": (
+        "Attention for four tokens, with shapes. X, 4 by d_model, goes through three learned projections to Q, K "
+        "and V. Q times K transposed gives scores, 4 by 4. They are divided by the square root of d_k, masked, and "
+        "turned by softmax into weights whose rows each sum to 1. Weights times V give the output, 4 by d_v."
+    ),
+    "padding_bug": (
+        "The sentence 'The film was great' in two batches, with 3 pads and with 124 pads. Without a mask, and with "
+        "equal scores, the words get 57% of the attention in the first batch and 3% in the second; the pads get "
+        "the rest. With the mask the words get 100% in both batches."
+    ),
+    "learning_loop": (
+        "A loop of four steps: predict an answer, build the idea in a few lines, look at it and move it, check the "
+        "claim and your own code; then predict again."
+    ),
+}
+ALT["course_map"] = ALT["course_map"].format(
+    lessons=" ".join(
+        f"{lesson.number:02d} {lesson.title}, {lesson.minutes} min"
+        + (f", needs {' and '.join(f'{need:02d}' for need in lesson.needs)}." if lesson.needs else ".")
+        for lesson in LESSONS
+    )
+)
+
+
+def draw_all(available: Collection[int]) -> dict[str, Figure]:
+    """Every diagram by name. `available` holds the numbers of the lessons that exist, for the map."""
+    return {
+        "rhythm": rhythm(),
+        "causal_triangle": causal_triangle(),
+        "course_map": course_map(available),
+        "attention_flow": attention_flow(),
+        "padding_bug": padding_bug(),
+        "learning_loop": learning_loop(),
+    }
+
+
+def svg(figure: Figure, name: str) -> bytes:
+    """The figure as an SVG that is the same bytes every time: no date, fixed ids, letters drawn as shapes."""
+    settings = {"svg.hashsalt": name, "svg.fonttype": "path"}
+    stream = io.BytesIO()
+    with matplotlib.rc_context(settings):
+        metadata = {"Date": None, "Creator": None, "Title": name.replace("_", " ")}
+        figure.savefig(stream, format="svg", metadata=metadata)
+    return stream.getvalue()
+
+
+def available_lessons(notebooks: Path) -> frozenset[int]:
+    """Numbers of the lessons whose notebook exists in this folder."""
+    return frozenset(int(path.name[:2]) for path in notebooks.glob("[0-9][0-9]_*.ipynb"))
+
+
+def write_all(folder: Path, available: Collection[int]) -> list[Path]:
+    """Draw every diagram into the folder as <name>.svg and return the paths."""
+    paths = []
+    for name, figure in draw_all(available).items():
+        path = Path(folder) / f"{name}.svg"
+        path.write_bytes(svg(figure, name))
+        paths.append(path)
+    return paths
