@@ -6,8 +6,9 @@ import sys
 
 import pytest
 import torch
-import transformer_lab.model
 from jaxtyping import TypeCheckError
+
+import transformer_lab.model
 
 MODULES = [module.name for module in pkgutil.walk_packages(transformer_lab.model.__path__, "transformer_lab.model.")]
 WRONG_MODULE = '''
