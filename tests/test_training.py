@@ -4,6 +4,7 @@ import math
 import pytest
 import torch
 from torch import nn
+
 from transformer_lab.training import Adam, DivergedError, seeded, train
 
 SETTINGS = {"steps": 30, "learning_rate": 0.05}
