@@ -35,8 +35,8 @@ def rhythm() -> Figure:
     for fork, x in ((174, 394), (457, 650)):
         add = sheet.box(x, 148, 42, 218, "Add & norm", fill=style.GRID, turn=90, size=17, zorder=4)
         sheet.dot(fork, lanes[-1])
-        sheet.arrow((fork, lanes[-1]), (fork, 394), (add.bottom[0], 394), add.bottom, width=LINE)
-    sheet.text(444, 415, "residual stream: carried past each step, then added back", size=16)
+        sheet.arrow((fork, lanes[-1]), (fork, 386), (add.bottom[0], 386), add.bottom, width=LINE)
+    sheet.text(444, 403, "residual stream: carried past each step, then added back", size=16)
     sheet.text(450, 460, "Mix between tokens. Work on each alone. Repeat.", size=19, bold=True)
     return sheet.figure
 
