@@ -1,0 +1,152 @@
+"""Compare an expected answer with a given one, and put the first difference into words."""
+
+import torch
+
+Problem = tuple[str, str]  # a title and a sentence
+
+
+def shape_text(tensor: torch.Tensor, axes: tuple[str, ...] = ()) -> str:
+    """``(batch 2, heads 3)`` where the axes are known and fit, else ``(2, 3)``."""
+    if len(axes) == tensor.ndim:
+        return "(" + ", ".join(f"{name} {size}" for name, size in zip(axes, tensor.shape, strict=True)) + ")"
+    return str(tuple(tensor.shape))
+
+
+def same(first: object, second: object, tolerance: float) -> bool:
+    """Whether two answers are the same in kind, shape, dtype and value; NaN equals NaN."""
+    if isinstance(first, tuple):
+        return (
+            isinstance(second, tuple | list)
+            and len(first) == len(second)
+            and all(same(a, b, tolerance) for a, b in zip(first, second, strict=True))
+        )
+    if kind_problem(first, second, "output") is not None:
+        return False
+    if not isinstance(first, torch.Tensor):
+        return abs(float(first) - float(second)) <= tolerance
+    if first.shape != second.shape:
+        return False
+    return not _differs(first, second.detach(), tolerance).any()
+
+
+def problem(expected: object, given: object, name: str, axes: tuple[str, ...], tolerance: float) -> Problem | None:
+    """The first thing wrong with ``given``: its kind, dtype, shape, a NaN, or a number. None when nothing is."""
+    found = kind_problem(expected, given, name)
+    if found is not None:
+        return found
+    if not isinstance(expected, torch.Tensor):
+        if same(expected, given, tolerance):
+            return None
+        return f"The {name} is not the right number", f"You have {_figure(given)}; expected {_figure(expected)}."
+    given = given.detach()
+    if given.shape != expected.shape:
+        return _shape_problem(expected, given, name, axes)
+    differs = _differs(expected, given, tolerance)
+    if not differs.any():
+        return None
+    broken = ~torch.isfinite(given) & torch.isfinite(expected)
+    if broken.any():
+        first = broken.nonzero()[0].tolist()
+        return (
+            f"The {name} holds NaN or infinity",
+            f"{int(broken.sum())} of {given.numel()} numbers are not finite, first at {_place(first, axes)}: "
+            f"you have {_figure(given[tuple(first)])}, expected {_figure(expected[tuple(first)])}. "
+            "A softmax over −∞ alone gives NaN; so do 0 · ∞ and ∞ − ∞.",
+        )
+    first = differs.nonzero()[0].tolist()
+    return (
+        f"The {name} has the right shape and other numbers",
+        f"First difference at {_place(first, axes)}: you have {_figure(given[tuple(first)])}, expected "
+        f"{_figure(expected[tuple(first)])}. {int(differs.sum())} of {given.numel()} numbers differ. Your shape is "
+        f"{shape_text(given, axes)}, the expected shape {shape_text(expected, axes)}.",
+    )
+
+
+def kind_problem(expected: object, given: object, name: str) -> Problem | None:
+    """What is wrong with the type, dtype or device of ``given``, before any number is looked at."""
+    wanted = _kind(expected)
+    got = _kind(given)
+    title = f"The {name} should be {wanted}, not {got}"
+    if isinstance(expected, torch.Tensor):
+        if not isinstance(given, torch.Tensor):
+            return title, _CONVERSIONS.get(got, f"Return a tensor of shape {shape_text(expected)}.")
+        if given.dtype != expected.dtype:
+            return (
+                f"The {name} has dtype {_dtype(given)}, not {_dtype(expected)}",
+                "A mask stays boolean: True = may attend."
+                if expected.dtype == torch.bool
+                else "Keep the dtype of the inputs; `.double()`, `.long()` or a comparison changes it.",
+            )
+        if given.device != expected.device or given.layout != expected.layout:
+            return (
+                f"The {name} lives on {given.device}",
+                "Make new tensors where the inputs live, for example with `device=query.device`.",
+            )
+        return None
+    if isinstance(given, torch.Tensor) and given.numel() == 1 and given.device.type == "cpu":
+        return None
+    if isinstance(given, bool) != isinstance(expected, bool) or not isinstance(given, int | float):
+        return title, f"Give one plain value; this is {got}."
+    return None
+
+
+_CONVERSIONS = {
+    "a numpy array": "Stay in torch from input to output; numpy also loses the gradient.",
+    "a list": "Return the tensor itself; `torch.stack` joins a list of tensors into one.",
+    "a number": "Something has reduced the tensor to one number, for example `.item()`, `.sum()` or `float(…)`.",
+    "None": "Nothing came back. Is the `return` missing on some path?",
+}
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    if value is None:
+        return "None"
+    if isinstance(value, bool):
+        return "True or False"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    if type(value).__module__.partition(".")[0] == "numpy":
+        return "a numpy array"
+    return f"a {type(value).__name__}"
+
+
+def _shape_problem(expected: torch.Tensor, given: torch.Tensor, name: str, axes: tuple[str, ...]) -> Problem:
+    sentence = f"Your shape is {tuple(given.shape)}; expected {shape_text(expected, axes)}."
+    if sorted(given.shape) == sorted(expected.shape):
+        sentence += " The sizes are the same in another order: an axis is swapped."
+    elif [n for n in given.shape if n != 1] == [n for n in expected.shape if n != 1]:
+        sentence += " Only axes of size 1 differ: look for a missing or extra `unsqueeze`, `squeeze` or `keepdim`."
+    elif given.ndim != expected.ndim:
+        sentence += f" It has {given.ndim} axes instead of {expected.ndim}."
+    return f"The {name} has another shape", sentence
+
+
+def _differs(expected: torch.Tensor, given: torch.Tensor, tolerance: float) -> torch.Tensor:
+    if not expected.is_floating_point():
+        return expected != given
+    return ~torch.isclose(given, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _place(index: list[int], axes: tuple[str, ...]) -> str:
+    if not index:
+        return "its only number"
+    if len(axes) != len(index):
+        return f"index {index}"
+    return ", ".join(f"{name} {i}" for name, i in zip(axes, index, strict=True))
+
+
+def _figure(value: object) -> str:
+    value = value.item() if isinstance(value, torch.Tensor) else value
+    return str(value) if isinstance(value, bool | int) else f"{value:.4g}"
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,124 @@
+"""Run a learner's function safely: on copies, its errors caught with their line, untouched stubs noticed."""
+
+import copy
+import dis
+import inspect
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+
+import torch
+
+from transformer_lab.practice.comparing import shape_text
+
+# What is left in the bytecode of a body that only passes, returns a constant or names a `...`.
+_IDLE = {
+    "RESUME", "NOP", "CACHE", "COPY_FREE_VARS", "POP_TOP", "RETURN_VALUE", "RETURN_CONST",
+    "LOAD_CONST", "LOAD_FAST", "LOAD_FAST_BORROW", "STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An error that came out of a function instead of an answer."""
+
+    error: Exception
+    line: str  # "line 2 of my_attention: `scores = query @ key`", or empty when it is not known
+
+
+def run(function: Callable, inputs: dict[str, object]) -> tuple[object, tuple[str, ...]]:
+    """Call ``function`` on copies of ``inputs``, in order: its answer (or ``Raised``), and the inputs it changed."""
+    copies = {name: _copy(value) for name, value in inputs.items()}
+    try:
+        answer = function(*copies.values())
+    except Exception as error:  # whatever the learner's code raises becomes a sentence
+        answer = Raised(error, _line_of(function, error))
+    changed = tuple(name for name in inputs if not _unchanged(inputs[name], copies[name]))
+    if any(answer is value for value in copies.values()):
+        answer = _copy(answer)
+    return answer, changed
+
+
+def is_stub(function: Callable) -> bool:
+    """Whether the body still does nothing: `...`, `pass`, `return None`, or names that are bound to `...`.
+
+    A function that has only its arguments to give back (the identity) is an answer, not a stub.
+    """
+    code = _code(function)
+    if code is None:
+        return False
+    instructions = list(dis.get_instructions(code))
+    if any(i.opname not in _IDLE for i in instructions):
+        return False
+    constants = [i.argval for i in instructions if i.opname in ("LOAD_CONST", "RETURN_CONST")]
+    return all(value is None or value is ... for value in constants) and bool(constants)
+
+
+def parameter_problem(function: Callable, names: tuple[str, ...]) -> str | None:
+    """A sentence when ``function`` cannot be called with ``names`` in this order, else None."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions tell nothing about themselves
+        return None
+    try:
+        signature.bind(*names)
+    except TypeError:
+        takes = ", ".join(f"`{name}`" for name in signature.parameters) or "no arguments"
+        return f"It takes {takes}; the check gives it {len(names)}: {', '.join(f'`{name}`' for name in names)}."
+    return None
+
+
+def name_of(function: Callable) -> str:
+    """The name the learner gave the function, or "your function"."""
+    name = getattr(function, "__name__", "")
+    return f"`{name}`" if name and name != "<lambda>" else "your function"
+
+
+def inputs_text(inputs: dict[str, object]) -> str:
+    """``query (2, 3, 5, 4), length 7``: the shapes and small values a function was given."""
+    return ", ".join(
+        f"{name} {shape_text(value)}" if isinstance(value, torch.Tensor)
+        else f"{name} {value!r}" if isinstance(value, bool | int | float | str | list | tuple | None)
+        else name
+        for name, value in inputs.items()
+    )  # fmt: skip
+
+
+def _copy(value: object) -> object:
+    if isinstance(value, torch.Generator):
+        return value.clone_state()
+    return copy.deepcopy(value)
+
+
+def _unchanged(before: object, after: object) -> bool:
+    if isinstance(before, torch.Tensor):
+        if before.shape != after.shape or before.dtype != after.dtype:
+            return False
+        return bool(torch.isclose(before.detach(), after.detach(), rtol=0, atol=0, equal_nan=True).all())
+    if isinstance(before, torch.nn.Module):
+        return _unchanged(before.state_dict(), after.state_dict())
+    if isinstance(before, dict):
+        return before.keys() == after.keys() and all(_unchanged(before[k], after[k]) for k in before)
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(_unchanged, before, after))
+    if isinstance(before, int | float | str):
+        return before == after
+    return True  # functions and generators: nothing to compare
+
+
+def _code(function: Callable) -> CodeType | None:
+    return getattr(inspect.unwrap(function), "__code__", None)
+
+
+def _line_of(function: Callable, error: Exception) -> str:
+    code, line = _code(function), None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is code:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    if code is None or line is None:
+        return ""
+    source = linecache.getline(code.co_filename, line).strip()
+    return f"line {line - code.co_firstlineno + 1} of {name_of(function)}" + (f": `{source}`" if source else "")

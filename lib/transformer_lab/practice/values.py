@@ -1,0 +1,69 @@
+"""Exercises whose answer is a value: a number worked out by hand, a row of numbers, a length."""
+
+from dataclasses import dataclass
+
+import torch
+
+from transformer_lab.practice import comparing
+from transformer_lab.practice.checking import Output
+from transformer_lab.practice.feedback import NOTHING_YET, Feedback
+
+
+@dataclass(frozen=True)
+class KnownValue:
+    """A wrong value that learners give, its title and one helpful sentence."""
+
+    value: object
+    title: str
+    message: str
+
+
+@dataclass(frozen=True)
+class ValueExercise:
+    """The learner works out a value: a number, or a list of numbers.
+
+    ``known`` holds the wrong values to recognise; each must lie further from ``answer`` than ``tolerance``.
+    ``verified`` completes "Checked: …" when the answer is right.
+    """
+
+    name: str
+    title: str
+    answer: object
+    verified: str
+    known: tuple[KnownValue, ...] = ()
+    tolerance: float = 0.005
+    output: Output = Output("answer")
+
+    def judge(self, answer: object) -> Feedback:
+        """Compare ``answer`` (a number, list, array or tensor) with the right value and the known wrong ones."""
+        if _holds_blank(answer):
+            return NOTHING_YET
+        if callable(answer) and not isinstance(answer, torch.Tensor):
+            return Feedback("wrong", "The check needs a value", ("Hand over the numbers, not a function.",))
+        try:
+            given = as_tensor(answer)
+        except (TypeError, ValueError, RuntimeError):
+            wanted = comparing.shape_text(as_tensor(self.answer), self.output.axes)
+            sentence = f"Give plain numbers of shape {wanted}, every row of the same length."
+            return Feedback("wrong", "This does not read as numbers", (sentence,))
+        expected = as_tensor(self.answer)
+        if comparing.same(expected, given, self.tolerance):
+            return Feedback("right", self.title, (f"Checked: {self.verified}.",))
+        for known in self.known:
+            if comparing.same(as_tensor(known.value), given, self.tolerance):
+                return Feedback("wrong", known.title, (known.message,))
+        title, sentence = comparing.problem(expected, given, self.output.name, self.output.axes, self.tolerance)
+        return Feedback("wrong", title, (sentence,))
+
+
+def as_tensor(value: object) -> torch.Tensor:
+    """Numbers in any of their usual wrappings, in double precision."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("cpu", torch.float64)
+    return torch.as_tensor(value, dtype=torch.float64)
+
+
+def _holds_blank(answer: object) -> bool:
+    if isinstance(answer, list | tuple):
+        return any(_holds_blank(item) for item in answer)
+    return answer is None or answer is ...
