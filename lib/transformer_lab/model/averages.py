@@ -1,0 +1,58 @@
+"""Averages that leave padding out: over the tokens of a sentence, and over the targets of a batch."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+IGNORE = -100  # the target of a position that must not count; torch's own default
+
+
+def masked_mean(
+    x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch 1 1 length"]
+) -> Float[Tensor, "batch d_model"]:
+    """The mean over the real tokens of each sentence; a sentence without any gives zeros.
+
+    Args:
+        mask: True on real tokens, as `padding_mask` and `mask_from_tokens` return it.
+
+    Raises:
+        TypeError: a mask that is not boolean.
+        ValueError: a mask that is not (batch, 1, 1, length).
+    """
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask has dtype {mask.dtype}; it must be boolean, True on real tokens.")
+    if tuple(mask.shape) != (x.shape[0], 1, 1, x.shape[1]):
+        raise ValueError(
+            f"mask has shape {tuple(mask.shape)} but x is (batch, length, d_model) = {tuple(x.shape)}; "
+            f"it must be (batch, 1, 1, length), as padding_mask and mask_from_tokens return it."
+        )
+    real = mask[:, 0, 0, :, None]
+    # masked_fill, not a product: 0 · NaN at a padded position would still be NaN.
+    return x.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+
+
+def masked_cross_entropy(
+    logits: Float[Tensor, "batch position vocab"], targets: Int[Tensor, "batch position"]
+) -> Float[Tensor, ""]:
+    """The mean cross-entropy over the targets that are not `IGNORE`; a batch without any gives 0, with zero gradients.
+
+    torch's own mean divides 0 by 0 there and returns NaN.
+
+    Raises:
+        ValueError: targets that do not fit the logits, or that name no entry of the vocabulary.
+    """
+    if logits.ndim != 3 or targets.shape != logits.shape[:2]:
+        raise ValueError(
+            f"logits have shape {tuple(logits.shape)} and targets {tuple(targets.shape)}; "
+            "they must be (batch, position, vocab) and (batch, position)."
+        )
+    counted = targets != IGNORE
+    strange = counted & ((targets < 0) | (targets >= logits.shape[-1]))
+    if strange.any():
+        raise ValueError(
+            f"targets hold {targets[strange][0].item()}; each must lie between 0 and vocab − 1 = "
+            f"{logits.shape[-1] - 1}, or be IGNORE = {IGNORE}."
+        )
+    total = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    return total / counted.sum().clamp(min=1)
