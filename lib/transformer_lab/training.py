@@ -54,7 +54,7 @@ def train(
     monitor: Monitor | None = None,
     name: str = "training",
 ) -> TrainingRun:
-    """Train ``model`` with Adam, in training mode, and leave it in evaluation mode.
+    """Train ``model`` with Adam (Kingma and Ba 2015), in training mode, and leave it in evaluation mode.
 
     Args:
         batch_loss: draws its own batch from the generator it is given and returns the loss, a tensor of one number.
@@ -74,7 +74,7 @@ def train(
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     _check(parameters, steps, learning_rate, goal_every, clip, warmup)
-    optimizer = Adam(parameters)
+    optimizer = torch.optim.Adam(parameters)
     losses, norms, met = [], [], False
     model.train()
     try:
@@ -82,10 +82,11 @@ def train(
             while len(losses) < steps and not met:
                 loss = batch_loss(generator)
                 losses.append(_number(loss, losses, learning_rate))
-                model.zero_grad()
+                optimizer.zero_grad()
                 loss.backward()
-                norms.append(_gradient_norm(parameters, clip))
-                optimizer.step(learning_rate * min(1.0, len(losses) / max(warmup, 1)))
+                norms.append(float(nn.utils.clip_grad_norm_(parameters, clip or math.inf)))
+                optimizer.param_groups[0]["lr"] = learning_rate * min(1.0, len(losses) / max(warmup, 1))
+                optimizer.step()
                 if goal is not None and len(losses) % goal_every == 0:
                     met = _ask(goal, model)
                 if monitor is not None:
@@ -94,33 +95,6 @@ def train(
         model.zero_grad()
         model.eval()
     return TrainingRun(tuple(losses), tuple(norms), met)
-
-
-class Adam:
-    """Steps of a size near the learning rate, whatever the size of the gradient (Kingma and Ba 2015).
-
-    Equal to ``torch.optim.Adam``, whose constructor imports a compiler: seconds and 70 MB for each notebook.
-    """
-
-    def __init__(self, parameters: Sequence[nn.Parameter], *, beta1: float = 0.9, beta2: float = 0.999) -> None:
-        self.parameters, self.beta1, self.beta2 = list(parameters), beta1, beta2
-        self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.squares = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.steps = 0
-
-    @torch.no_grad()
-    def step(self, learning_rate: float) -> None:
-        """Move every parameter that has a gradient."""
-        self.steps += 1
-        # Both averages start at zero and are too small at first; these two factors undo that.
-        mean_share, square_share = 1 - self.beta1**self.steps, 1 - self.beta2**self.steps
-        for parameter, mean, square in zip(self.parameters, self.means, self.squares, strict=True):
-            if parameter.grad is None:
-                continue
-            mean.lerp_(parameter.grad, 1 - self.beta1)
-            square.mul_(self.beta2).addcmul_(parameter.grad, parameter.grad, value=1 - self.beta2)
-            spread = (square / square_share).sqrt_().add_(1e-8)
-            parameter.addcdiv_(mean, spread, value=-learning_rate / mean_share)
 
 
 @contextmanager
@@ -168,15 +142,6 @@ def _number(loss: Tensor, losses: Sequence[float], learning_rate: float) -> floa
             losses,
         )
     return value
-
-
-def _gradient_norm(parameters: Sequence[nn.Parameter], clip: float | None) -> float:
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm = float(nn.utils.get_total_norm(gradients))
-    if clip is not None and norm > clip:
-        for gradient in gradients:
-            gradient.mul_(clip / norm)
-    return norm
 
 
 def _ask(goal: Callable[[], bool], model: nn.Module) -> bool:
