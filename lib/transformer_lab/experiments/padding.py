@@ -17,6 +17,7 @@ from transformer_lab.tasks.reviews import CLASSES, PAD, encode
 FIRST_PADS = 3  # pads in the first of the two batches
 MOST_PADS = 124
 SIDES = ("right", "left")
+LOGIT_RANGE = (-2.6, 3.8)
 
 _hand_set = functools.cache(lambda positions: hand_set_classifier(positions=positions))
 
@@ -54,13 +55,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One review in two batches: ``gap`` is the largest difference between their logits."""
+    """One review in two batches. ``logit_range`` holds every logit that the hand-set classifier can give it here."""
 
     classes: tuple[str, ...]
     first: Reading
     second: Reading
     masked: bool
     positions: bool
+    logit_range: tuple[float, float] = LOGIT_RANGE
 
     @property
     def gap(self) -> float:
