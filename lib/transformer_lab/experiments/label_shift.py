@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.model.attention import MultiHeadAttention
+from transformer_lab.model.averages import IGNORE, masked_cross_entropy
 from transformer_lab.model.positions import sinusoidal_table
 from transformer_lab.tasks import agreement
 from transformer_lab.training import Monitor, TrainingRun, seeded, train
@@ -41,7 +41,7 @@ def label_loss(
     logits: Float[Tensor, "batch position vocab"], labels: Int[Tensor, "batch position"]
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy over the labels that are not padding."""
-    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=agreement.PAD_ID)
+    return masked_cross_entropy(logits, labels.masked_fill(labels == agreement.PAD_ID, IGNORE))
 
 
 @torch.no_grad()

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from transformer_lab.practice import progress
 from transformer_lab.practice.checking import FunctionExercise
 from transformer_lab.practice.exercises.attention import ATTENTION, MIXED_ROW
+from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX
 from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.values import ValueExercise
 
-EXERCISES = (ATTENTION, MIXED_ROW)
+EXERCISES = (ATTENTION, MIXED_ROW, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX)
 
 
 def attention(my_attention: Callable) -> Feedback:
@@ -33,6 +34,30 @@ def mixed_row(my_row: object) -> Feedback:
     The weights are ``HAND_WEIGHTS`` and the value vectors ``HAND_VALUES``, both in ``exercises/attention.py``.
     """
     return _checked(MIXED_ROW, my_row)
+
+
+def causal_mask(my_causal_mask: Callable) -> Feedback:
+    """Check `my_causal_mask(n_query, n_key)`, which returns a boolean (query, key) mask, True = may attend.
+
+    ``n_query`` is at most ``n_key``: the queries are the last tokens of the sequence.
+    """
+    return _checked(CAUSAL_MASK, my_causal_mask)
+
+
+def padding_mask(my_padding_mask: Callable) -> Feedback:
+    """Check `my_padding_mask(lengths, n_key)`, which returns a boolean (batch, 1, 1, key) mask, True = may attend.
+
+    ``lengths`` is a tensor of whole numbers, one a sentence; the pads stand on the right.
+    """
+    return _checked(PADDING_MASK, my_padding_mask)
+
+
+def safe_softmax(my_safe_softmax: Callable) -> Feedback:
+    """Check `my_safe_softmax(scores, mask)`: weights over the keys that ``mask`` allows, zeros in a row without any.
+
+    Both arguments and the result are (query, key); ``mask`` is boolean, True = may attend.
+    """
+    return _checked(SAFE_SOFTMAX, my_safe_softmax)
 
 
 def _checked(exercise: FunctionExercise | ValueExercise, answer: object) -> Feedback:

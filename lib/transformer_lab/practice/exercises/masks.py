@@ -1,0 +1,285 @@
+"""Lesson 05: a causal mask, a padding mask from lengths, and a softmax that survives an empty row."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
+
+
+def causal_mask_with_faults(
+    n_query: int,
+    n_key: int,
+    *,
+    diagonal: int = 0,
+    triangle: str = "lower",
+    corner: str = "bottom right",
+    inverted: bool = False,
+    kind: str = "boolean",
+) -> Tensor:
+    """(query, key), True where the key is not after the query; the queries are the last positions of the keys."""
+    offset = {"bottom right": n_key - n_query, "top left": 0}[corner] + diagonal
+    whole = torch.ones(n_query, n_key, dtype=torch.bool)
+    mask = whole.tril(offset) if triangle == "lower" else whole.triu(offset)
+    mask = ~mask if inverted else mask
+    return {
+        "boolean": lambda: mask,
+        "0 and 1": lambda: mask.float(),
+        "0 and −∞": lambda: torch.zeros(mask.shape).masked_fill(~mask, -math.inf),
+    }[kind]()
+
+
+CAUSAL_MASK = FunctionExercise(
+    name="causal_mask",
+    title="A causal mask, also for fewer queries than keys.",
+    reference=causal_mask_with_faults,
+    cases=lambda: (
+        Case("five queries, five keys", {"n_query": 5, "n_key": 5}),
+        Case("the last two of six tokens ask", {"n_query": 2, "n_key": 6}),
+        Case("the last three of four tokens ask", {"n_query": 3, "n_key": 4}),
+        Case("one token", {"n_query": 1, "n_key": 1}),
+        Case("one new token after a cache", {"n_query": 1, "n_key": 7}),
+    ),
+    outputs=(Output("mask", ("query", "key")),),
+    mistakes=(
+        Mistake(
+            {"triangle": "upper"},
+            "This is the upper triangle",
+            "Every token sees itself and the future, and the past is hidden. Keys run along the columns, so the past "
+            "lies to the *left* of the diagonal: keep the lower triangle, `tril`.",
+        ),
+        Mistake(
+            {"diagonal": -1},
+            "The diagonal is excluded",
+            "A token may look at itself: its label is the *next* token, so nothing is given away. Without the "
+            "diagonal the first query has no key at all.",
+        ),
+        Mistake(
+            {"diagonal": 1},
+            "Every query sees one token too many",
+            "The first key after each query is the label it should predict. Move the diagonal back by one.",
+        ),
+        Mistake(
+            {"corner": "top left"},
+            "The triangle sits in the top left corner",
+            "With fewer queries than keys, the queries are the *last* tokens: query 0 stands at position "
+            "`n_key - n_query`. Shift the diagonal by that much.",
+        ),
+        Mistake(
+            {"inverted": True},
+            "The mask is inverted",
+            "True means *may attend*. Yours is True where attention is forbidden, which is the convention of "
+            "`nn.MultiheadAttention`. Turn it round with `~`.",
+        ),
+        Mistake(
+            {"kind": "0 and 1"},
+            "The mask holds the numbers 0 and 1",
+            "Added to scores, 1 nudges and 0 forbids nothing. A mask is boolean here, so that it cannot be added by "
+            "accident: `torch.ones(n_query, n_key, dtype=torch.bool)`.",
+        ),
+        Mistake(
+            {"kind": "0 and −∞"},
+            "This is an additive mask",
+            "0 and −∞ are what is added to the scores; the course calls that a `bias`. Return the boolean, True = may "
+            "attend.",
+        ),
+    ),
+)
+
+
+def padding_mask_with_faults(
+    lengths: Tensor,
+    n_key: int,
+    *,
+    hides: str = "keys",
+    inverted: bool = False,
+    side: str = "right",
+    extra: int = 0,
+    compared: str = "each sentence",
+    layout: str = "(batch, 1, 1, key)",
+) -> Tensor:
+    """(batch, 1, 1, key), True on the first ``lengths[b]`` keys of sentence b."""
+    place = torch.arange(n_key)
+    place = place.flip(0) if side == "left" else place
+    limit = lengths + extra
+    real = {
+        "each sentence": lambda: place < limit[:, None],
+        "position by position": lambda: (place < limit).expand(len(lengths), n_key),
+        "transposed": lambda: place[:, None] < limit,
+    }[compared]()
+    real = ~real if inverted else real
+    if hides == "queries":
+        return real[:, None, :, None]
+    if hides == "both":
+        return real[:, None, None, :] & real[:, None, :, None]
+    return {
+        "(batch, 1, 1, key)": lambda: real[:, None, None, :],
+        "(batch, key)": lambda: real,
+        "(batch, 1, key)": lambda: real[:, None, :],
+    }[layout]()
+
+
+PADDING_MASK = FunctionExercise(
+    name="padding_mask",
+    title="A padding mask from lengths.",
+    reference=padding_mask_with_faults,
+    cases=lambda: (
+        Case("three sentences", {"lengths": torch.tensor([5, 2, 3]), "n_key": 6}),
+        Case("batch = length", {"lengths": torch.tensor([4, 1, 3, 2]), "n_key": 4}),
+        Case("one sentence without padding", {"lengths": torch.tensor([3]), "n_key": 3}),
+        Case("a sentence of nothing but pads", {"lengths": torch.tensor([2, 0]), "n_key": 5}),
+    ),
+    outputs=(Output("mask", ("batch", "heads", "query", "key")),),
+    mistakes=(
+        Mistake(
+            {"hides": "queries"},
+            "The mask hides queries instead of keys",
+            "Your axes are (batch, 1, query, 1): a pad may not *ask*, but every word still reads the pads. Padding "
+            "must not be *read*: put the key axis last, `[:, None, None, :]`.",
+        ),
+        Mistake(
+            {"hides": "both"},
+            "The mask hides queries as well as keys",
+            "Hiding the keys is enough: nobody reads a pad. Emptying the pads' own rows adds rows with nothing to "
+            "attend to, and those are where NaN comes from.",
+        ),
+        Mistake(
+            {"inverted": True},
+            "The mask is inverted",
+            "True means *may attend*, so it stands on the real tokens. Yours is True on the pads, the convention of "
+            "`key_padding_mask`. Compare with `<`.",
+        ),
+        Mistake(
+            {"compared": "position by position"},
+            "Positions are compared with the lengths one by one",
+            "`torch.arange(n_key) < lengths` pairs position 0 with sentence 0, position 1 with sentence 1. It runs "
+            "only where batch = length, and is wrong there. Every sentence needs all positions: `lengths[:, None]`.",
+        ),
+        Mistake(
+            {"compared": "transposed"},
+            "Sentences and positions have changed places",
+            "`arange[:, None] < lengths` gives (key, batch). Where batch = length that fits without an error. The "
+            "batch comes first: `lengths[:, None]`.",
+        ),
+        Mistake(
+            {"layout": "(batch, key)"},
+            "The mask has only (batch, key)",
+            "Two dimensions always mean (query, key). Where batch = length it would fit the scores and mean something "
+            "else. Add the axes for heads and queries: `[:, None, None, :]`.",
+        ),
+        Mistake(
+            {"layout": "(batch, 1, key)"},
+            "The mask has three axes",
+            "Against scores (batch, heads, query, key), your batch axis meets the heads. Two axes of size 1 stand "
+            "between batch and key: `[:, None, None, :]`.",
+        ),
+        Mistake(
+            {"extra": 1},
+            "One pad too many is let through",
+            "With positions counted from 0, a sentence of 2 tokens fills positions 0 and 1: `<`, not `<=`.",
+        ),
+        Mistake(
+            {"side": "left"},
+            "The pads are on the left",
+            "Here the words come first and the pads follow. True stands on the first `lengths[b]` positions.",
+        ),
+    ),
+)
+
+
+def safe_softmax_with_faults(
+    scores: Tensor,
+    mask: Tensor,
+    *,
+    empty: str = "zeros",
+    masking: str = "before softmax",
+    inverted: bool = False,
+    axis: int = -1,
+    fill: float = -math.inf,
+    rows_found_in: str = "what is used",
+) -> Tensor:
+    """Softmax over the last axis of (query, key) scores where ``mask`` is True; a row without any True gives zeros."""
+    given, mask = mask, ~mask if inverted else mask
+    nothing = ~(given if rows_found_in == "what is given" else mask).any(axis, keepdim=True)
+    if masking == "after softmax":
+        return scores.softmax(axis).masked_fill(~mask, 0.0)
+    if masking == "ignored":
+        return scores.softmax(axis)
+    if masking == "zeros":
+        weights = scores.masked_fill(~mask, 0.0).softmax(axis)
+    else:
+        weights = scores.masked_fill(~mask, fill).masked_fill(nothing, 0.0).softmax(axis)
+    return {
+        "zeros": lambda: weights.masked_fill(nothing, 0.0),
+        "uniform": lambda: weights,
+        "NaN": lambda: weights.masked_fill(nothing, math.nan),
+        "all NaN": lambda: weights * (math.nan if nothing.any() else 1.0),
+    }[empty]()
+
+
+def _softmax_case(label: str, mask: list[list[int]], scale: float = 1.0, seed: int = 0) -> Case:
+    allowed = torch.tensor(mask, dtype=torch.bool)
+    return Case(label, {"scores": scale * seeded(*allowed.shape, seed=seed), "mask": allowed})
+
+
+SAFE_SOFTMAX = FunctionExercise(
+    name="safe_softmax",
+    title="A softmax that survives an empty row.",
+    reference=safe_softmax_with_faults,
+    cases=lambda: (
+        _softmax_case("a row with nothing to attend to", [[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 0]]),
+        _softmax_case("batch = length, every row has a key", [[1, 0, 1], [0, 1, 1], [1, 1, 0]], seed=1),
+        _softmax_case("scores up to a thousand", [[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], scale=500.0, seed=2),
+        _softmax_case("nothing but empty rows", [[0, 0], [0, 0]], seed=3),
+        _softmax_case("nothing forbidden", [[1, 1, 1]], seed=4),
+    ),
+    outputs=(Output("weights", ("query", "key")),),
+    differentiable=("scores",),
+    spellings=({}, {"rows_found_in": "what is given"}),
+    mistakes=(
+        Mistake(
+            {"empty": "NaN"},
+            "An empty row gives NaN",
+            "A row of −∞ alone is 0 / 0. Find the rows with `mask.any(-1)` and turn them into zeros.",
+        ),
+        Mistake(
+            {"empty": "uniform"},
+            "An empty row gives a uniform average",
+            "Where every score is filled with the same number, the softmax shares evenly among keys that are all "
+            "*forbidden*. Set those rows to zero after the softmax.",
+        ),
+        Mistake(
+            {"empty": "all NaN"},
+            "One empty row spoils all the others",
+            "The NaN has spread: 0 · NaN is NaN, so multiplying by a mask cannot remove it. Use `masked_fill` or "
+            "`torch.where`, row by row.",
+        ),
+        Mistake(
+            {"masking": "after softmax"},
+            "The mask is applied after the softmax",
+            "Forbidden keys have already taken their share, and the rows that should sum to 1 sum to less. Forbid "
+            "the *scores* first.",
+        ),
+        Mistake(
+            {"masking": "zeros"},
+            "Forbidden scores are set to 0",
+            "e⁰ = 1 still counts in the softmax. A forbidden score becomes −∞, so that its share is 0.",
+        ),
+        Mistake(
+            {"masking": "ignored"},
+            "The mask is never used",
+            "Forbidden keys still get weight. `masked_fill` returns a new tensor: keep its result.",
+        ),
+        Mistake(
+            {"inverted": True},
+            "The mask is inverted",
+            "True means *may attend*. Fill where the mask is False: `masked_fill(~mask, …)`.",
+        ),
+        Mistake(
+            {"axis": -2},
+            "The softmax runs over the queries",
+            "Each query shares out one unit among its keys. Keys are the last axis: `softmax(-1)`.",
+        ),
+    ),
+)

@@ -1,0 +1,258 @@
+"""Lesson 05's exercises: each mistake of a learner, written as a learner writes it, gets its own feedback."""
+from itertools import combinations
+
+import pytest
+import torch
+
+from transformer_lab.model import masks
+from transformer_lab.practice import check
+from transformer_lab.practice.auditing import weak_points
+from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX
+
+INFINITY = torch.inf
+EXERCISES = {"causal": CAUSAL_MASK, "padding": PADDING_MASK, "softmax": SAFE_SOFTMAX}
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRANSFORMER_LAB_PROGRESS", str(tmp_path))
+
+
+# ------------------------------------------------------------------ right answers, in the spellings learners use
+
+
+def causal_by_tril(n_query, n_key):
+    return torch.ones(n_query, n_key, dtype=torch.bool).tril(n_key - n_query)
+
+
+def causal_by_comparison(n_query, n_key):
+    return torch.arange(n_key) <= torch.arange(n_key - n_query, n_key)[:, None]
+
+
+def causal_by_loops(n_query, n_key):
+    rows = [[key <= query + n_key - n_query for key in range(n_key)] for query in range(n_query)]
+    return torch.tensor(rows)
+
+
+def causal_by_cutting(n_query, n_key):
+    return ~torch.triu(torch.ones(n_key, n_key), diagonal=1).bool()[n_key - n_query :]
+
+
+def padding_by_comparison(lengths, n_key):
+    return (torch.arange(n_key) < lengths[:, None])[:, None, None, :]
+
+
+def padding_by_loops(lengths, n_key):
+    rows = [[[[place < length for place in range(n_key)]]] for length in lengths.tolist()]
+    return torch.tensor(rows)
+
+
+def padding_by_reshape(lengths, n_key):
+    return torch.arange(n_key).expand(len(lengths), 1, 1, n_key) < lengths.view(-1, 1, 1, 1)
+
+
+def softmax_by_masking_twice(scores, mask):
+    return scores.masked_fill(~mask, -1e9).softmax(-1).masked_fill(~mask, 0.0)
+
+
+def softmax_by_nan_to_num(scores, mask):
+    return scores.masked_fill(~mask, -INFINITY).softmax(-1).nan_to_num(0.0)
+
+
+def softmax_by_hand(scores, mask):
+    powers = (scores - scores.max(-1, keepdim=True).values).double().exp() * mask
+    return (powers / powers.sum(-1, keepdim=True).clamp(min=1e-300)).float()
+
+
+RIGHT = {
+    "causal": (causal_by_tril, causal_by_comparison, causal_by_loops, causal_by_cutting, masks.causal_mask),
+    "padding": (padding_by_comparison, padding_by_loops, padding_by_reshape, masks.padding_mask),
+    "softmax": (softmax_by_masking_twice, softmax_by_nan_to_num, masks.masked_softmax),
+}
+CHECKS = {"causal": check.causal_mask, "padding": check.padding_mask, "softmax": check.safe_softmax}
+
+
+@pytest.mark.parametrize(("name", "answer"), [(name, answer) for name, each in RIGHT.items() for answer in each])
+def test_right_answers_pass_in_every_spelling(name, answer):
+    feedback = CHECKS[name](answer)
+    assert feedback.status == "right", feedback
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_cases_can_tell_every_mistake_from_the_others(name):
+    assert weak_points(EXERCISES[name]) == []
+
+
+def test_the_cases_are_the_deliberate_ones():
+    padding = [case.inputs for case in PADDING_MASK.built_cases]
+    assert any(len(inputs["lengths"]) == inputs["n_key"] for inputs in padding)
+    assert any(0 in inputs["lengths"] for inputs in padding)
+    assert any(case.inputs["n_query"] < case.inputs["n_key"] for case in CAUSAL_MASK.built_cases)
+    assert any(not case.inputs["mask"].any(-1).all() for case in SAFE_SOFTMAX.built_cases)
+
+
+# --------------------------------------------- wrong answers, one step each, so that any two can be put together
+
+
+def causal(triangle=torch.tril, corner=lambda q, k: k - q, shift=0, finish=lambda mask: mask):
+    def my_causal_mask(n_query, n_key):
+        return finish(triangle(torch.ones(n_query, n_key), corner(n_query, n_key) + shift) == 1)
+
+    return my_causal_mask
+
+
+def padding(
+    compare=lambda place, lengths: place < lengths[:, None],
+    finish=lambda real: real,
+    shape=lambda real: real[:, None, None, :],
+    place=torch.arange,
+):
+    def my_padding_mask(lengths, n_key):
+        return shape(finish(compare(place(n_key), lengths)))
+
+    return my_padding_mask
+
+
+def softmax(
+    forbid=lambda s, m: s.masked_fill(~m, -INFINITY),
+    axis=-1,
+    rows=lambda w, m: torch.where(m.any(-1, keepdim=True), w, 0.0),
+):
+    def my_safe_softmax(scores, mask):
+        return rows(forbid(scores, mask).softmax(axis), mask)
+
+    return my_safe_softmax
+
+
+# name: (a part of its title, the steps it gets wrong). The curriculum's come first in each.
+WRONG = {
+    "causal": {
+        "upper triangle": ("upper triangle", {"triangle": torch.triu}),
+        "diagonal excluded": ("diagonal is excluded", {"shift": -1}),
+        "sees the label": ("one token too many", {"shift": 1}),
+        "top left": ("top left corner", {"corner": lambda q, k: 0}),
+        "inverted": ("inverted", {"finish": lambda mask: ~mask}),
+        "numbers": ("numbers 0 and 1", {"finish": lambda mask: mask.float()}),
+        "additive": ("additive", {"finish": lambda mask: torch.where(mask, 0.0, -INFINITY)}),
+    },
+    "padding": {
+        "queries": ("queries instead of keys", {"shape": lambda real: real[:, None].unsqueeze(-1)}),
+        "inverted": ("inverted", {"finish": lambda real: ~real}),
+        "no axes": ("only (batch, key)", {"shape": lambda real: real}),
+        "pairs": (
+            "one by one",
+            {"compare": lambda place, lengths: (place < lengths).repeat(len(lengths), 1)},
+        ),
+        "transposed": ("changed places", {"compare": lambda place, lengths: place[:, None] < lengths[None, :]}),
+        "both": ("as well as keys", {"shape": lambda real: real[:, None, None] * real[:, None, :, None]}),
+        "three axes": ("three axes", {"shape": lambda real: real.unsqueeze(1)}),
+        "one too many": ("One pad too many", {"compare": lambda place, lengths: place <= lengths.unsqueeze(1)}),
+        "left": ("on the left", {"place": lambda n: torch.arange(n - 1, -1, -1)}),
+    },
+    "softmax": {
+        "NaN": ("gives NaN", {"rows": lambda w, m: w}),
+        "uniform": (
+            "uniform average",
+            {"forbid": lambda s, m: s.masked_fill(~m, -1e9), "rows": lambda w, m: w},
+        ),
+        "after": (
+            "after the softmax",
+            {"forbid": lambda s, m: s, "rows": lambda w, m: w * m},
+        ),
+        "NaN spread": ("spoils all", {"rows": lambda w, m: w + 0 * w.sum()}),
+        "zeros": ("set to 0", {"forbid": lambda s, m: s * m}),
+        "ignored": ("never used", {"forbid": lambda s, m: s, "rows": lambda w, m: w}),
+        "inverted": ("inverted", {"forbid": lambda s, m: s.masked_fill(m, -INFINITY)}),
+    },
+}
+BUILD = {"causal": causal, "padding": padding, "softmax": softmax}
+EACH = [(name, mistake) for name, mistakes in WRONG.items() for mistake in mistakes]
+
+
+@pytest.mark.parametrize(("name", "mistake"), EACH)
+def test_each_known_mistake_is_named(name, mistake):
+    title, wrong = WRONG[name][mistake]
+    feedback = CHECKS[name](BUILD[name](**wrong))
+    assert feedback.status == "wrong"
+    assert title in feedback.title, feedback
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_every_mistake_has_feedback_of_its_own(name):
+    said = [CHECKS[name](BUILD[name](**wrong)) for _, wrong in WRONG[name].values()]
+    assert len({each.title for each in said}) == len({each.messages for each in said}) == len(WRONG[name])
+
+
+def test_a_softmax_over_the_queries_is_named():
+    def my_safe_softmax(scores, mask):
+        return softmax_by_nan_to_num(scores.T, mask.T).T
+
+    assert "over the queries" in check.safe_softmax(my_safe_softmax).title
+
+
+@pytest.mark.parametrize(
+    ("answer", "title"),
+    [
+        (lambda scores, mask: (scores + torch.where(mask, 0.0, -INFINITY)).softmax(-1), "gives NaN"),
+        (lambda scores, mask: scores.masked_fill(~mask, torch.finfo().min).softmax(-1), "uniform average"),
+        (lambda scores, mask: softmax_by_nan_to_num(scores, ~mask), "inverted"),
+        (lambda scores, mask: softmax_by_masking_twice(scores, ~mask), "inverted"),
+    ],
+)
+def test_a_softmax_mistake_is_named_in_its_other_spellings(answer, title):
+    assert title in check.safe_softmax(answer).title
+
+
+PAIRS = [
+    (name, a, b)
+    for name in ("causal", "padding")
+    for a, b in combinations(WRONG[name], 2)
+    if not WRONG[name][a][1].keys() & WRONG[name][b][1].keys()
+]
+# Both together are one other mistake, or none at all, and that is what the check says.
+ANOTHER = {
+    ("causal", "upper triangle", "sees the label"): "inverted",
+    ("causal", "upper triangle", "inverted"): "diagonal is excluded",
+    ("causal", "diagonal excluded", "inverted"): "upper triangle",
+}
+
+
+@pytest.mark.parametrize(("name", "first", "second"), PAIRS)
+def test_two_mistakes_at_once_are_both_named(name, first, second):
+    (title_1, wrong_1), (title_2, wrong_2) = WRONG[name][first], WRONG[name][second]
+    feedback = CHECKS[name](BUILD[name](**wrong_1 | wrong_2))
+    assert feedback.status == "wrong"
+    said = feedback.title + " ".join(feedback.messages)
+    other = ANOTHER.get((name, first, second))
+    if other:
+        assert other in said, feedback
+    else:
+        assert title_1 in said and title_2 in said, feedback
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("causal", lambda n_query, n_key: torch.ones(n_query, n_key, dtype=torch.bool)),
+        ("padding", lambda lengths, n_key: torch.ones(len(lengths), 1, 1, n_key, dtype=torch.bool)),
+        ("softmax", lambda scores, mask: scores.masked_fill(~mask, -INFINITY).sigmoid()),
+    ],
+)
+def test_an_unplanned_mistake_gets_the_first_difference(name, answer):
+    feedback = CHECKS[name](answer)
+    assert feedback.status == "wrong" and "First difference at" in feedback.messages[0], feedback
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_an_untouched_stub_is_not_attempted(name):
+    def stub(first, second):
+        ...
+
+    assert CHECKS[name](stub).status == "not attempted"
+
+
+def test_a_softmax_that_writes_into_its_scores_is_told_so():
+    def my_safe_softmax(scores, mask):
+        return scores.masked_fill_(~mask, -INFINITY).softmax(-1).nan_to_num(0.0)
+
+    assert "writes into its input scores" in " ".join(check.safe_softmax(my_safe_softmax).messages)
