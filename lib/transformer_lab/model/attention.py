@@ -84,8 +84,8 @@ def attention(
         )
     if not all_finite(output):
         raise ValueError(
-            f"the scores overflow {output.dtype}, although query, key and value are finite. "
-            "Use smaller vectors or a wider dtype."
+            f"the scores or the mixed values grow larger than {output.dtype} can hold, although query, key and value "
+            "are finite. Use smaller vectors or a wider dtype."
         )
     return output, weights
 
@@ -230,6 +230,10 @@ class MultiHeadAttention(nn.Module):
         self._check("x", x)
         if context is not None:
             self._check("context", context)
+            if len(context) != len(x):
+                raise ValueError(
+                    f"x has shape {tuple(x.shape)} and context {tuple(context.shape)}: they must hold the same batch."
+                )
         query = split_heads(self.query_projection(x), self.n_heads)
         key = split_heads(self.key_projection(source), self.n_kv_heads)
         value = split_heads(self.value_projection(source), self.n_kv_heads)
