@@ -69,10 +69,10 @@ def parameter_problem(function: Callable, names: tuple[str, ...]) -> str | None:
     return None
 
 
-def name_of(function: Callable) -> str:
-    """The name the learner gave the function, or "your function"."""
+def name_of(function: Callable, start: str = "your") -> str:
+    """The name the learner gave the function, or "your function"; ``start`` may begin a sentence."""
     name = getattr(function, "__name__", "")
-    return f"`{name}`" if name and name != "<lambda>" else "your function"
+    return f"`{name}`" if name and name != "<lambda>" else f"{start} function"
 
 
 def inputs_text(inputs: dict[str, object]) -> str:

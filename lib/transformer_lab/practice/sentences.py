@@ -29,7 +29,7 @@ def raised(function: Callable, what: Raised, inputs: dict[str, object]) -> Feedb
     where = f", in {what.line}" if what.line else ""
     return Feedback(
         "wrong",
-        f"{running.name_of(function)} raises {type(what.error).__name__}",
+        f"{running.name_of(function, start='Your')} raises {type(what.error).__name__}",
         (f"It says: {text}{where}.", f"The input was: {running.inputs_text(inputs)}."),
     )
 

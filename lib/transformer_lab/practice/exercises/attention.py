@@ -83,8 +83,9 @@ def _attention_cases() -> tuple[Case, ...]:
         _case("a causal mask", 2, 3, 5, 5, 4, causal),
         _case("one sentence with one head", 1, 1, 7, 7, 3, _mixed_mask(7, 7)),
         _case("batch = length with padding", 4, 2, 4, 4, 6, padding),
-        _case("length = d_head", 2, 2, 6, 6, 6, _mixed_mask(2, 1, 6, 6)),
-        _case("all four axes equal", 3, 3, 3, 3, 3, _mixed_mask(3, 3, 3, 3)),
+        # with as many queries as keys too, √d_head and √length would be one number wherever a wrong transpose runs
+        _case("keys = d_head", 2, 2, 4, 6, 6, _mixed_mask(2, 1, 4, 6)),
+        _case("batch = heads = keys = d_head", 3, 3, 2, 3, 3, _mixed_mask(3, 3, 2, 3)),
         _case("fewer queries than keys", 2, 2, 3, 8, 5, _mixed_mask(3, 8)),
     )
 
@@ -157,6 +158,12 @@ ATTENTION = FunctionExercise(
             "`key.transpose(-2, -1)`.",
         ),
         Mistake(
+            {"masking": "ignored"},
+            "The mask is never used",
+            "Forbidden keys still receive weight. Beware: `masked_fill` returns a new tensor and leaves the old one as "
+            "it was, so keep its result.",
+        ),
+        Mistake(
             {"masking": "after softmax"},
             "The mask is applied after the softmax",
             "The forbidden keys have already taken their share, so the rows no longer sum to 1. Set forbidden *scores* "
@@ -167,12 +174,6 @@ ATTENTION = FunctionExercise(
             "The mask fills −∞ after the softmax",
             "−∞ belongs among the *scores*, where the softmax turns it into a weight of 0. As a weight it makes the "
             "output infinite or NaN. Move the mask one line up.",
-        ),
-        Mistake(
-            {"masking": "ignored"},
-            "The mask is never used",
-            "Forbidden keys still receive weight. Beware: `masked_fill` returns a new tensor and leaves the old one as "
-            "it was, so keep its result.",
         ),
         Mistake(
             {"masking": "inverted"},
