@@ -1,0 +1,117 @@
+"""One sentence through one head of attention, with every step kept to look at."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from transformer_lab.model.attention import attention
+from transformer_lab.model.masks import causal_mask
+from transformer_lab.tasks import words
+
+STEPS = ("scores", "scaled", "masked", "weights", "mixed")
+MASKS = ("none", "causal")
+HAND_SET = 4
+
+
+@dataclass(frozen=True)
+class AttentionWalk:
+    """Every step of one attention, and which row, column and step the learner looks at."""
+
+    tokens: tuple[str, ...]
+    parts: tuple[str, ...]
+    query: Float[Tensor, "position d_k"]
+    key: Float[Tensor, "position d_k"]
+    value: Float[Tensor, "position d_v"]
+    scores: Float[Tensor, "query key"]
+    scaled: Float[Tensor, "query key"]
+    allowed: Bool[Tensor, "query key"]
+    weights: Float[Tensor, "query key"]
+    output: Float[Tensor, "query d_v"]
+    divisor: float
+    query_index: int
+    key_index: int
+    step: str
+
+    @property
+    def hand_set(self) -> bool:
+        """Whether queries and keys are the readable ones, not random ones."""
+        return self.query.shape[-1] == HAND_SET
+
+
+def walk_attention(
+    sentence: str,
+    query: int = 0,
+    key: int = 0,
+    step: str = "mixed",
+    mask: str = "none",
+    temperature: float = 1.0,
+    d_k: int = HAND_SET,
+    scale: bool = True,
+) -> AttentionWalk:
+    """softmax(Q Kᵀ / (√d_k · temperature)) V for a sentence of known words; `attention` gives weights and output.
+
+    Args:
+        query, key: positions to look at.
+        step: how far to walk, one of ``STEPS``.
+        mask: ``"none"`` or ``"causal"``.
+        d_k: 4 for the hand-set queries and keys; any other width draws random ones of unit variance, as in a model
+            that nobody has trained. The values stay hand-set.
+        scale: whether to divide by √d_k.
+
+    Raises:
+        ValueError: a sentence that cannot be read, a position outside it, an unknown step or mask, a temperature
+            or d_k that is not positive.
+    """
+    tokens = words.tokenize(sentence)
+    for name, position in (("query", query), ("key", key)):
+        if not 0 <= position < len(tokens):
+            raise ValueError(f"{name} is position {position}, but the sentence has {len(tokens)} words.")
+    for name, choice, options in (("step", step, STEPS), ("mask", mask, MASKS)):
+        if choice not in options:
+            raise ValueError(f"{name} is {choice!r}; choose one of {', '.join(options)}.")
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise ValueError(f"temperature is {temperature}; it divides the scores, so it must be above 0.")
+    if d_k < 1:
+        raise ValueError(f"d_k is {d_k}; it must be at least 1.")
+
+    W_Q, W_K, W_V = words.projections()
+    X = words.embed(tokens)
+    Q, K = (X @ W_Q, X @ W_K) if d_k == HAND_SET else _untrained(tokens, d_k)
+    V = X @ W_V
+    divisor = (math.sqrt(d_k) if scale else 1.0) * temperature
+    scores = Q @ K.mT
+    allowed = causal_mask(len(tokens)) if mask == "causal" else torch.ones(scores.shape, dtype=torch.bool)
+    # attention() always divides by √d_k; a query made larger beforehand gives any other divisor.
+    output, weights = attention(
+        (Q * (math.sqrt(d_k) / divisor))[None, None], K[None, None], V[None, None], mask=allowed, need_weights=True
+    )
+    return AttentionWalk(
+        tokens=tokens,
+        parts=words.PARTS,
+        query=Q,
+        key=K,
+        value=V,
+        scores=scores,
+        scaled=scores / divisor,
+        allowed=allowed,
+        weights=weights[0, 0],
+        output=output[0, 0],
+        divisor=divisor,
+        query_index=query,
+        key_index=key,
+        step=step,
+    )
+
+
+def _untrained(
+    tokens: tuple[str, ...], d_k: int, seed: int = 0
+) -> tuple[Float[Tensor, "position d_k"], Float[Tensor, "position d_k"]]:
+    """Random queries and keys; a word has the same ones wherever it stands."""
+    generator = torch.Generator().manual_seed(seed)
+    tables = torch.randn(2, len(words.WORDS), d_k, generator=generator)
+    names = list(words.WORDS)
+    rows = [names.index(token.lower()) for token in tokens]
+    return tables[0, rows], tables[1, rows]
