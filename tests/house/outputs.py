@@ -9,7 +9,8 @@ from PIL import Image
 from house.lesson import Lesson, rule
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-QUESTION = re.compile(r"(Question|Predict)\b")  # how the text of a question widget begins
+QUESTION = "Question: "  # how the text of a question widget begins
+TRAINING = "The progress of the training"  # and that of a bar that lives only while its cell runs
 SCREEN_LINES = 45
 SCREEN_CHARACTERS = 4_000
 LARGEST_FILE = 3_000_000
@@ -64,7 +65,7 @@ def small_enough_to_open(lesson: Lesson) -> Iterator[str]:
 @rule
 def widgets_show_a_picture_without_a_kernel(lesson: Lesson) -> Iterator[str]:
     for place, data in lesson.bundles:
-        if WIDGET_VIEW not in data or QUESTION.match(data.get("text/plain", "")):
+        if WIDGET_VIEW not in data or data.get("text/plain", "").startswith((QUESTION, TRAINING)):
             continue
         if "image/png" not in data:
             yield f"cell {place}: a widget with no image/png beside it; show it through Explorer"
