@@ -205,7 +205,7 @@ ATTENTION = FunctionExercise(
 )
 
 
-# "The bank approved it": what the query "bank" takes from each of the four tokens, and their value vectors.
+# "The bank approved it": what the query "it" takes from each of the four tokens. The values are not the lesson's.
 HAND_WEIGHTS = (0.10, 0.60, 0.20, 0.10)
 HAND_VALUES = ((2.0, 0.0, 1.0, 0.0), (1.0, 3.0, 0.0, 2.0), (0.0, 1.0, 4.0, 0.0), (0.0, 0.0, 2.0, 5.0))
 
