@@ -236,6 +236,11 @@ def test_a_raise_becomes_one_line_with_its_place_and_the_shapes():
     assert "Traceback" not in repr(feedback) and len(feedback.messages) == 2
 
 
+def test_a_raise_everywhere_is_not_taken_for_a_mistake_that_never_runs():
+    never = Mistake({"over": "nowhere", "unknown": 1}, "Never runs", "…")
+    assert "raises" in replace(ROW_SUMS, mistakes=(never,)).judge(uses_helper).title
+
+
 def test_a_raise_on_a_later_input_is_seen():
     feedback = ROW_SUMS.judge(lambda x: x.sum(1) if x.shape == (4, 4) else x[99])
     assert feedback.title == "Your function raises IndexError" and "x (3, 5)" in said(feedback)

@@ -23,10 +23,11 @@ from transformer_lab.practice.feedback import panel
 from transformer_lab.practice.markup import plain, to_html
 from transformer_lab.practice.questions import Choice, Question
 
-# Options wrap instead of being cut off; the class keeps the rule to these controls.
+# Long options wrap beside their button instead of being cut off; the class keeps the rules to these controls.
 _STYLE = """<style>
-.tl-question label { white-space: normal !important; height: auto !important; line-height: 1.5 !important;
-  overflow: visible !important; }
+.tl-options label { display: flex !important; align-items: flex-start; height: auto !important; margin: 2px 0;
+  white-space: normal !important; overflow: visible !important; line-height: 1.45 !important; }
+.tl-options label input { order: -1; flex: none; float: none !important; margin: 0 0.6em 0 1px !important; }
 </style>"""
 _COLUMN = "max-width:46em;line-height:1.45"
 
@@ -51,7 +52,6 @@ class QuestionWidget(ipywidgets.VBox):
         self.feedback = ""
         self.revealed = False
         self._control = _control(question)
-        self._control.add_class("tl-question")
         self._commit = ipywidgets.Button(description="Commit answer", button_style="primary")
         self._commit.on_click(lambda _: self.commit())
         self._said = ipywidgets.HTML(_earlier(question))
@@ -180,9 +180,9 @@ def _question(question: str | Question) -> Question:
 def _control(question: Question) -> ipywidgets.DOMWidget:
     if isinstance(question, Choice):
         labels = [plain(option.text) for option in question.options]
-        return ipywidgets.RadioButtons(
-            options=[(label, i) for i, label in enumerate(labels)], index=None, layout=ipywidgets.Layout(width="46em")
-        )
+        options = [(label, i) for i, label in enumerate(labels)]
+        layout = ipywidgets.Layout(width="auto", max_width="46em")
+        return ipywidgets.RadioButtons(options=options, index=None, layout=layout).add_class("tl-options")
     unit = f" ({question.unit})" if question.unit else ""
     return ipywidgets.Text(
         description=f"Your answer{unit}",

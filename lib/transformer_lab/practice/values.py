@@ -1,4 +1,15 @@
-"""Exercises whose answer is a value: a number worked out by hand, a row of numbers, a length."""
+"""Exercises whose answer is a value: a number worked out by hand, a row of numbers, a length.
+
+    PATH_LENGTH = ValueExercise(
+        name="path_length",
+        title="From token 1 to token 5.",
+        answer=4,
+        verified="the number of transitions",
+        known=(KnownValue(5, "You count the tokens", "Count the steps *between* them."),),
+    )
+
+Compute the answer and the wrong values from the same numbers that the lesson shows, so that they cannot drift apart.
+"""
 
 from dataclasses import dataclass
 
