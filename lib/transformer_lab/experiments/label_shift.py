@@ -84,7 +84,7 @@ def label_trial(
         return label_loss(model(inputs), labels)
 
     name = "shifted labels" if shifted else "unshifted labels"
-    run = train(model, batch_loss, steps=steps, learning_rate=1e-2, seed=seed, monitor=monitor, name=name)
+    run = train(model, batch_loss, steps=steps, learning_rate=5e-3, seed=seed, monitor=monitor, name=name)
     sentences = write(model, n_sentences, torch.Generator().manual_seed(seed))
     share = sum(map(agreement.is_sentence, sentences)) / n_sentences
     return LabelTrial(run, tuple(sentences), share)

@@ -19,7 +19,7 @@ def mask_painter() -> Explorer:
         controls={
             "causal": controls.toggle("causal", True),
             "window": controls.slider("window (0 = off)", 0, n, 0),
-            "real_tokens": controls.slider("real tokens (the rest is padding)", 0, n, n),
+            "real_tokens": controls.slider("real tokens (rest: pads)", 0, n, n),
             "n_query": controls.slider("queries (the last tokens)", 1, n, n),
             "row": controls.slider("read row", 1, n, 4),
             "alignment": controls.choice("with fewer queries, align to the", CORNERS),

@@ -1,6 +1,7 @@
 """Watch a training run while the cell works: a progress bar, and the loss curve as it grows."""
 
 import time
+from html import escape
 from typing import Any
 
 import ipywidgets
@@ -27,7 +28,7 @@ class TrainingMonitor(ipywidgets.VBox):
         self.losses: dict[str, list[float]] = {}
         self._y_log = y_log
         self._bar = ipywidgets.IntProgress(description="Training", style={"description_width": "initial"})
-        self._now, self._done = ipywidgets.Label(WAITING), ipywidgets.Label()
+        self._now, self._done = ipywidgets.Label(WAITING), ipywidgets.HTML()
         self._chart: Explorer | None = None
         self._bar_drawn = self._curve_drawn = 0.0
         super().__init__([ipywidgets.HBox([self._bar, self._now]), self._done])
@@ -69,9 +70,12 @@ class TrainingMonitor(ipywidgets.VBox):
     def _finish(self, name: str, steps: int) -> None:
         self._bar.max, self._bar.value = steps, steps
         self._now.value = f"{name}: {steps:,} steps, last loss {self.losses[name][-1]:.3g}"
-        earlier = [f"{other}: {len(losses):,} steps, last loss {losses[-1]:.3g}"
-                   for other, losses in self.losses.items() if other != name]  # fmt: skip
-        self._done.value = "; ".join(earlier)
+        earlier = [
+            f"{other}: {len(losses):,} steps, last loss {losses[-1]:.3g}"
+            for other, losses in self.losses.items()
+            if other != name
+        ]
+        self._done.value = escape("; ".join(earlier))
         if self._chart is not None:
             self._chart.layout.display = "none"
 
