@@ -1,7 +1,11 @@
 """What a notebook needs besides its subject: the set-up cell, and a look at the library's source."""
 
 import inspect
+import re
+import sys
 from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,3 +42,22 @@ class Source:
 def source(thing: Any) -> Source:
     """Show the source of a function or class of the library in place: `source(MultiHeadAttention)`."""
     return Source(thing)
+
+
+def environment(requirements: str = "../requirements.txt") -> None:
+    """Print what is installed beside what the course is tested with, which ``requirements`` pins, and a verdict."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    rows = [("python", "3.11 or newer", "ok" if sys.version_info >= (3, 11) else python)]
+    pins = re.findall(r"^([\w-]+)==([\w.]+)", Path(requirements).read_text(encoding="utf-8"), re.MULTILINE)
+    for name, pinned in pins:
+        try:
+            installed = version(name).split("+")[0]  # a local build, such as +cpu, is the same release
+        except PackageNotFoundError:
+            installed = "missing"
+        rows.append((name, pinned, "ok" if installed == pinned else installed))
+    for name, wanted, found in rows:
+        print(f"{name:14}{wanted:16}{found if found == 'ok' else 'here: ' + found}")
+    if all(found == "ok" for _, _, found in rows):
+        print("Everything is as tested.")
+    else:
+        print("Most lessons will work; numbers may differ. To match, run: python -m pip install -r requirements.txt")

@@ -14,7 +14,7 @@ import ipywidgets
 import traitlets
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Canvas, Picture, Rendering
+from transformer_lab.draw.canvas import Canvas, Picture, Region, Rendering
 
 
 class Explorer(ipywidgets.VBox):
@@ -75,6 +75,11 @@ class Explorer(ipywidgets.VBox):
     def png(self) -> bytes:
         """The picture shown now; empty before the first good one."""
         return self._rendering.png if self._rendering else b""
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """What the pointer can read on the picture shown now."""
+        return self._rendering.regions if self._rendering else ()
 
     def set(self, **values: Any) -> "Explorer":
         """Move controls by name, as a learner would, and redraw once. A value that does not fit moves nothing.
