@@ -12,10 +12,42 @@ from transformer_lab.practice import progress
 from transformer_lab.practice.checking import FunctionExercise
 from transformer_lab.practice.exercises.attention import ATTENTION, MIXED_ROW
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX
+from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
+from transformer_lab.practice.exercises.start import N_PAIRS
 from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.values import ValueExercise
 
-EXERCISES = (ATTENTION, MIXED_ROW, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX)
+EXERCISES = (N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION, MIXED_ROW, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX)
+
+
+def n_pairs(my_n_pairs: Callable) -> Feedback:
+    """Check `my_n_pairs(n_tokens)`: how many pairs there are when every token looks at every token, itself included."""
+    return _checked(N_PAIRS, my_n_pairs)
+
+
+def rnn_step(my_rnn_step: Callable) -> Feedback:
+    """Check `my_rnn_step(x, hidden, W, U, bias)`, which returns the new hidden state, (batch, d_hidden).
+
+    ``x`` is (batch, d_input), ``hidden`` (batch, d_hidden), ``W`` (d_input, d_hidden), ``U`` (d_hidden, d_hidden).
+    """
+    return _checked(RNN_STEP, my_rnn_step)
+
+
+def lstm_step(my_lstm_step: Callable) -> Feedback:
+    """Check `my_lstm_step(x, hidden, cell, W, U, bias)`, which returns the new hidden and cell state.
+
+    ``hidden`` and ``cell`` are (batch, d_hidden). The columns of ``W`` (d_input, 4 · d_hidden), ``U`` and ``bias``
+    hold the blocks input gate, forget gate, candidate, output gate, in this order.
+    """
+    return _checked(LSTM_STEP, my_lstm_step)
+
+
+def path_lengths(my_path_lengths: Callable) -> Feedback:
+    """Check `my_path_lengths(first, last)`: how many steps a signal takes from one position to a later one.
+
+    It returns two whole numbers: through an RNN, and through one layer of attention.
+    """
+    return _checked(PATH_LENGTHS, my_path_lengths)
 
 
 def attention(my_attention: Callable) -> Feedback:
