@@ -212,7 +212,8 @@ def masked_softmax(
     dtype = scores.dtype
     scores = scores.to(torch.promote_types(dtype, torch.float32))
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
+        # Adding −∞ forbids just as filling with it does, and the gradient passes a sum without being copied.
+        scores = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -torch.inf)
     # A row of −∞ alone has no softmax: it is 0/0. Give it harmless scores, then zero the outcome.
     empty = scores.detach().amax(dim=-1, keepdim=True) == -torch.inf
     if not scores.is_meta and not empty.any():  # the common case, spared two copies of the scores
