@@ -371,11 +371,14 @@ def test_a_generator_as_input_starts_anew_for_every_run():
     draw = FunctionExercise(
         "draw",
         "Draw.",
-        lambda generator: torch.rand(3, generator=generator.clone_state()),
+        lambda generator, *, sign=1: sign * torch.rand(3, generator=generator),
         lambda: (Case("seed 3", {"generator": torch.Generator().manual_seed(3)}),),
+        mistakes=(Mistake({"sign": -1}, "Negative", "…"),),
     )
     answer = lambda generator: torch.rand(3, generator=generator)  # noqa: E731
     assert draw.judge(answer).status == draw.judge(answer).status == "right"
+    for _ in range(2):
+        assert draw.judge(lambda generator: -torch.rand(3, generator=generator)).title == "Negative"
 
 
 def test_the_check_leaves_the_global_random_state_alone():

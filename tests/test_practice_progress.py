@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -181,6 +183,19 @@ def test_move_takes_the_file_along_for_later_sessions_and_back(home, capsys):
     assert "there already" in capsys.readouterr().out
     progress.move(home)
     assert progress.where() == home / "progress.json" and stored(home)["exercises"]["attention"]["tries"] == 2
+
+
+def test_what_another_notebook_records_during_a_move_follows_the_file(home):
+    other = home / "other"
+    other.mkdir()
+    waiting = threading.Thread(target=progress.record_exercise, args=("attention", True))
+    with progress._lock(home / "progress.json"):
+        waiting.start()
+        time.sleep(0.3)  # it has read the old place by now and waits for the lock
+        (home / "moved_to.txt").write_text(f"{other}\n", encoding="utf-8")
+    waiting.join(timeout=10)
+    assert stored(other)["exercises"]["attention"]["tries"] == 1
+    assert not (home / "progress.json").exists()
 
 
 def test_move_overwrites_nothing_and_survives_a_bad_place(home, tmp_path, capsys):

@@ -96,7 +96,7 @@ class FunctionExercise:
 
     @cached_property
     def expected(self) -> tuple[object, ...]:
-        return tuple(self.reference(*case.inputs.values()) for case in self.built_cases)
+        return tuple(self.reference(*running.copies(case.inputs).values()) for case in self.built_cases)
 
     def judge(self, answer: object) -> Feedback:
         """Run ``answer`` on every case and say what was found. Raises nothing that the learner's code raises."""
@@ -136,7 +136,7 @@ class FunctionExercise:
         for mistake in mistakes:
             settings |= mistake.settings
         try:
-            return self.reference(*case.inputs.values(), **settings)
+            return self.reference(*running.copies(case.inputs).values(), **settings)
         except Exception as error:  # a mistake may make shapes clash, as it does for the learner
             return Raised(error, "")
 
@@ -188,10 +188,9 @@ class FunctionExercise:
         if not self.differentiable:
             return None
         case = self.built_cases[0]
-        inputs = {
-            name: value.clone().requires_grad_() if name in self.differentiable else value
-            for name, value in case.inputs.items()
-        }
+        inputs = running.copies(case.inputs)
+        for name in self.differentiable:
+            inputs[name].requires_grad_()
         try:
             result = answer(*inputs.values())
             first = result[0] if isinstance(result, tuple | list) else result

@@ -29,15 +29,20 @@ class Raised:
 
 def run(function: Callable, inputs: dict[str, object]) -> tuple[object, tuple[str, ...]]:
     """Call ``function`` on copies of ``inputs``, in order: its answer (or ``Raised``), and the inputs it changed."""
-    copies = {name: _copy(value) for name, value in inputs.items()}
+    given = copies(inputs)
     try:
-        answer = function(*copies.values())
+        answer = function(*given.values())
     except Exception as error:  # whatever the learner's code raises becomes a sentence
         answer = Raised(error, _line_of(function, error))
-    changed = tuple(name for name in inputs if not _unchanged(inputs[name], copies[name]))
-    if any(answer is value for value in copies.values()):
+    changed = tuple(name for name in inputs if not _unchanged(inputs[name], given[name]))
+    if any(answer is value for value in given.values()):
         answer = _copy(answer)
     return answer, changed
+
+
+def copies(inputs: dict[str, object]) -> dict[str, object]:
+    """Inputs of their own for one run; a generator starts where the original stands."""
+    return {name: _copy(value) for name, value in inputs.items()}
 
 
 def is_stub(function: Callable) -> bool:
