@@ -5,15 +5,16 @@ torch's ``scaled_dot_product_attention``, which is faster and never holds them. 
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from transformer_lab.model.cache import KeyValueCache
 from transformer_lab.model.checks import all_finite, check_dropout, check_finite, check_inputs
 from transformer_lab.model.masks import causal_mask, check_bias, check_mask, combine_masks, masked_softmax
+from transformer_lab.model.positions import NoPositions, check_position_ids
 
 
 def attention(
@@ -118,37 +119,6 @@ class Attention(nn.Module):
         )
 
 
-@dataclass
-class KeyValueCache:
-    """The keys and values of the positions seen so far, so that a new token projects only itself."""
-
-    key: Float[Tensor, "batch kv_heads key d_head"] | None = None
-    value: Float[Tensor, "batch kv_heads key d_head"] | None = None
-
-    def __len__(self) -> int:
-        return 0 if self.key is None else self.key.shape[2]
-
-    def append(
-        self, key: Float[Tensor, "batch kv_heads new d_head"], value: Float[Tensor, "batch kv_heads new d_head"]
-    ) -> tuple[Float[Tensor, "batch kv_heads key d_head"], Float[Tensor, "batch kv_heads key d_head"]]:
-        """Store the new positions after the old ones and return them all.
-
-        Raises:
-            ValueError: another batch, head count or width than the cache holds.
-        """
-        if self.key is None:
-            self.key, self.value = key, value
-        else:
-            for axis, name in ((0, "batch"), (1, "kv_heads"), (3, "d_head")):
-                if key.shape[axis] != self.key.shape[axis]:
-                    raise ValueError(
-                        f"the cache holds keys of shape {tuple(self.key.shape)} and the new keys are "
-                        f"{tuple(key.shape)}: {name} differs. Start a new cache for a new batch."
-                    )
-            self.key, self.value = torch.cat((self.key, key), dim=2), torch.cat((self.value, value), dim=2)
-        return self.key, self.value
-
-
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each over its own slice of the width (Vaswani et al. 2017, section 3.2.2).
 
@@ -160,6 +130,8 @@ class MultiHeadAttention(nn.Module):
         d_head: width of one head; ``d_model / n_heads`` unless given.
         bias: whether the four projections add a bias.
         dropout: chance of dropping an attention weight in training.
+        position: a scheme of ``model/positions.py``. Its ``rotate`` and ``bias`` act here; its ``add`` acts once, on
+            the embeddings, before the first attention.
 
     Raises:
         ValueError: sizes below 1, ``d_model`` not divisible by ``n_heads`` while ``d_head`` is not given,
@@ -175,6 +147,7 @@ class MultiHeadAttention(nn.Module):
         d_head: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        position: NoPositions | None = None,
     ) -> None:
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
@@ -199,6 +172,7 @@ class MultiHeadAttention(nn.Module):
         self.query_projection = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.key_projection = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
         self.value_projection = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
+        self.position = position
         self.attention = Attention(dropout)
         self.output_projection = nn.Linear(n_heads * d_head, d_model, bias=bias)
 
@@ -211,19 +185,21 @@ class MultiHeadAttention(nn.Module):
         bias: Float[Tensor, "..."] | None = None,
         causal: bool = False,
         cache: KeyValueCache | None = None,
+        position_ids: Int[Tensor, "#batch query"] | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
         """Queries from ``x``; keys and values from ``context``, or from ``x`` itself.
 
         With a ``cache``, ``x`` holds only the new positions and the keys are the cached ones and the new ones.
+        ``position_ids`` number the tokens of ``x``; unless given, they count from 0, or on from the cache.
 
         Raises:
             ValueError: a width other than ``d_model``, an empty sequence, NaN or ±∞, or ``context`` together with
-                ``causal`` or ``cache``, which speak of the positions of one sequence.
+                ``causal``, ``cache`` or a position scheme, which speak of the positions of one sequence.
             TypeError: a dtype other than that of the weights.
         """
-        if context is not None and (causal or cache is not None):
+        if context is not None and (causal or cache is not None or self.position is not None):
             raise ValueError(
-                "context is another sequence: causal=True and cache= compare positions within one. "
+                "context is another sequence: causal=True, cache= and position= compare positions within one. "
                 "Pass mask= to limit what is read from the context."
             )
         source = x if context is None else context
@@ -237,10 +213,29 @@ class MultiHeadAttention(nn.Module):
         query = split_heads(self.query_projection(x), self.n_heads)
         key = split_heads(self.key_projection(source), self.n_kv_heads)
         value = split_heads(self.value_projection(source), self.n_kv_heads)
+        if position_ids is not None:
+            check_position_ids(position_ids, *x.shape[:2])
+        elif self.position is not None:
+            seen = KeyValueCache() if cache is None else cache
+            position_ids = seen.next_position_ids(x.shape[1], device=x.device)
+        if self.position is not None:
+            query, key = self.position.rotate(query, position_ids), self.position.rotate(key, position_ids)
         if cache is not None:
-            key, value = cache.append(key, value)
+            key, value = cache.append(key, value, position_ids)
+        if self.position is not None:
+            key_ids = position_ids if cache is None else cache.position_ids
+            bias = self._with_position_bias(bias, position_ids, key_ids, len(x))
         mixed, _ = self.attention(query, key, value, mask=mask, bias=bias, causal=causal)
         return self.output_projection(merge_heads(mixed))
+
+    def _with_position_bias(
+        self, bias: Tensor | None, query_ids: Tensor, key_ids: Tensor, batch: int
+    ) -> Tensor | None:
+        own = self.position.bias(query_ids, key_ids, self.n_heads)
+        if bias is None or own is None:
+            return own if bias is None else bias
+        check_bias(bias, (batch, self.n_heads, query_ids.shape[-1], key_ids.shape[-1]))  # before it may broadcast
+        return bias + own
 
     def _check(self, name: str, tensor: Tensor) -> None:
         if tensor.ndim != 3 or tensor.shape[-1] != self.d_model or 0 in tensor.shape:

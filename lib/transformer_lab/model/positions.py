@@ -1,27 +1,234 @@
-"""Where a token stands: vectors that are added to the token's own, and position numbers."""
+"""Where a token stands: numbers for the positions, and five ways to let attention see them.
+
+A scheme is one object with three hooks, and overrides the one where it acts:
+
+    add       once, where the embeddings are made         learned, sinusoidal
+    rotate    queries and keys, in every attention        RoPE
+    bias      the scores, in every attention              ALiBi
+
+`MultiHeadAttention` takes a scheme as ``position=`` and calls ``rotate`` and ``bias``; a model calls ``add``.
+"""
+
+import math
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
+
+LAYOUTS = ("interleaved", "half_split")
 
 
-def sinusoidal_table(n_positions: int, d_model: int) -> Float[Tensor, "position d_model"]:
+class NoPositions(nn.Module):
+    """No scheme, and the base of the others: every hook leaves things as they are.
+
+    ``position_ids`` number the tokens from 0, ``(batch or 1, length)``. Left padding: see `position_ids`.
+    """
+
+    def add(
+        self, x: Float[Tensor, "batch length d_model"], position_ids: Int[Tensor, "#batch length"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        """Embeddings that know their places; width and length stay."""
+        return x
+
+    def rotate(
+        self, x: Float[Tensor, "batch heads length d_head"], position_ids: Int[Tensor, "#batch length"]
+    ) -> Float[Tensor, "batch heads length d_head"]:
+        """Queries or keys that know their places. Values are never rotated."""
+        return x
+
+    def bias(
+        self, query_ids: Int[Tensor, "#batch query"], key_ids: Int[Tensor, "#batch key"], n_heads: int
+    ) -> Float[Tensor, "#batch {n_heads} query key"] | None:
+        """What is added to the scaled scores, or ``None``."""
+        return None
+
+
+class LearnedPositions(NoPositions):
+    """One trained vector a position, added to the embeddings (Devlin et al. 2018).
+
+    Raises:
+        ValueError: a size below 1; in ``add``, a position that has no row.
+    """
+
+    def __init__(self, n_positions: int, d_model: int) -> None:
+        super().__init__()
+        _check_sizes(n_positions=n_positions, d_model=d_model)
+        self.table = nn.Embedding(n_positions, d_model)
+
+    def add(
+        self, x: Float[Tensor, "batch length d_model"], position_ids: Int[Tensor, "#batch length"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        check_position_ids(position_ids, *x.shape[:2])
+        rows, last = self.table.num_embeddings, int(position_ids.max())
+        if last >= rows:
+            raise ValueError(
+                f"position {last} has no row: the learned table has {rows}, for positions 0 to {rows - 1}. "
+                "Make a longer table and train it, shorten the input, or choose a scheme that is a formula."
+            )
+        return x + self.table(position_ids)
+
+
+class SinusoidalPositions(NoPositions):
+    """`sinusoids` added to the embeddings (Vaswani et al. 2017, section 3.5); any position, nothing to train."""
+
+    def add(
+        self, x: Float[Tensor, "batch length d_model"], position_ids: Int[Tensor, "#batch length"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        check_position_ids(position_ids, *x.shape[:2])
+        return x + sinusoids(position_ids, x.shape[-1]).to(x.dtype)
+
+
+class RotaryPositions(NoPositions):
+    """RoPE: queries and keys are turned pair by pair, so that a score sees only a distance (Su et al. 2021).
+
+    Args:
+        layout: which two components make a pair. Weights trained with one layout need that layout, or
+            `convert_rope_layout`. ``"interleaved"``: (0, 1), (2, 3) … as in the paper. ``"half_split"``: component i
+            and component i + d_head / 2, as in most published checkpoints.
+        base: of the wavelengths, which run from 2π to almost 2π · base.
+
+    Raises:
+        ValueError: an unknown layout, a base not above 1; in ``rotate``, an odd ``d_head``.
+    """
+
+    def __init__(self, *, layout: str, base: float = 10_000.0) -> None:
+        super().__init__()
+        _check_layout("layout", layout)
+        if not 1 < base < math.inf:
+            raise ValueError(f"base is {base}; it must be a finite number above 1.")
+        self.layout, self.base = layout, base
+
+    def rotate(
+        self, x: Float[Tensor, "batch heads length d_head"], position_ids: Int[Tensor, "#batch length"]
+    ) -> Float[Tensor, "batch heads length d_head"]:
+        d_head = x.shape[-1]
+        if d_head % 2:
+            raise ValueError(
+                f"d_head is {d_head}; RoPE turns components in pairs, so it must be even. "
+                "Change d_model, n_heads or d_head."
+            )
+        check_position_ids(position_ids, x.shape[0], x.shape[2])
+        angle = angles(position_ids, d_head, self.base)[:, None]  # (batch, 1, length, pair): the same for every head
+        wide = torch.promote_types(x.dtype, torch.float32)
+        cos, sin = angle.cos().to(wide), angle.sin().to(wide)
+        if self.layout == "interleaved":
+            first, second = x[..., 0::2], x[..., 1::2]
+        else:
+            first, second = x.chunk(2, dim=-1)
+        # Turn each pair by its angle: (a, b) → (a cos − b sin, a sin + b cos).
+        turned = first * cos - second * sin, first * sin + second * cos
+        joined = torch.stack(turned, dim=-1).flatten(-2) if self.layout == "interleaved" else torch.cat(turned, dim=-1)
+        return joined.to(x.dtype)
+
+
+class AlibiPositions(NoPositions):
+    """ALiBi: a score loses slope · distance, with one fixed slope a head (Press et al. 2021)."""
+
+    def bias(
+        self, query_ids: Int[Tensor, "#batch query"], key_ids: Int[Tensor, "#batch key"], n_heads: int
+    ) -> Float[Tensor, "#batch {n_heads} query key"]:
+        """−slope · |query position − key position|. Under a causal mask no key lies ahead, as in the paper."""
+        for ids in (query_ids, key_ids):
+            check_position_ids(ids, len(ids), ids.shape[-1])
+        distance = (query_ids[:, None, :, None] - key_ids[:, None, None, :]).abs()
+        return -alibi_slopes(n_heads).to(distance.device)[:, None, None] * distance
+
+
+def position_scheme(name: str, *, d_model: int, n_positions: int, layout: str = "interleaved") -> NoPositions:
+    """A scheme by its name: ``"none"``, ``"learned"``, ``"sinusoidal"``, ``"rope"`` or ``"alibi"``.
+
+    Only a learned table needs ``n_positions`` and ``d_model``, and only RoPE has a ``layout``.
+
+    Raises:
+        ValueError: another name, or what the scheme refuses.
+    """
+    makers = {
+        "none": NoPositions,
+        "learned": lambda: LearnedPositions(n_positions, d_model),
+        "sinusoidal": SinusoidalPositions,
+        "rope": lambda: RotaryPositions(layout=layout),
+        "alibi": AlibiPositions,
+    }
+    if name not in makers:
+        raise ValueError(f"name is {name!r}; the schemes are {', '.join(makers)}.")
+    return makers[name]()
+
+
+def angles(
+    position_ids: Int[Tensor, "*ids"], width: int, base: float = 10_000.0
+) -> Float[Tensor, "*ids pair"]:
+    """p / base^(2i / width), for pair i of ``width`` components at position p.
+
+    In float64: a float32 angle is off by a thousandth at position 20,000.
+    """
+    pair = torch.arange(0, width, 2, dtype=torch.float64, device=position_ids.device)  # 2i
+    return position_ids[..., None] / base ** (pair / width)
+
+
+def sinusoids(position_ids: Int[Tensor, "*ids"], d_model: int) -> Float[Tensor, "*ids {d_model}"]:
     """Sines in the even columns, cosines in the odd ones, wavelengths growing from 2π (Vaswani et al. 2017, 3.5).
 
     PE(p, 2i) = sin(p / 10000^(2i / d_model)), PE(p, 2i + 1) = cos(the same). An odd ``d_model`` ends on a sine.
 
     Raises:
+        ValueError: a width below 1.
+    """
+    _check_sizes(d_model=d_model)
+    angle = angles(position_ids, d_model)
+    pairs = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
+    return pairs[..., :d_model].float()
+
+
+def sinusoidal_table(n_positions: int, d_model: int) -> Float[Tensor, "{n_positions} {d_model}"]:
+    """`sinusoids` of the positions 0 … n_positions − 1, one row a position.
+
+    Raises:
         ValueError: a size below 1.
     """
-    for name, size in (("n_positions", n_positions), ("d_model", d_model)):
-        if size < 1:
-            raise ValueError(f"{name} is {size}; it must be at least 1.")
-    position = torch.arange(n_positions, dtype=torch.float64)[:, None]
-    angle = position / 10_000.0 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    table = torch.empty(n_positions, d_model, dtype=torch.float64)
-    table[:, 0::2] = angle.sin()
-    table[:, 1::2] = angle.cos()[:, : d_model // 2]
-    return table.float()
+    _check_sizes(n_positions=n_positions, d_model=d_model)
+    return sinusoids(torch.arange(n_positions), d_model)
+
+
+def alibi_slopes(n_heads: int) -> Float[Tensor, " {n_heads}"]:
+    """2^(−8i / n_heads) for head i = 1 … n_heads: 1/2, 1/4 … 1/256 for eight heads (Press et al. 2021).
+
+    The rule is for powers of two. Other counts follow the authors' code: the slopes of the nearest power of two below,
+    then every other slope of twice that power.
+
+    Raises:
+        ValueError: no head.
+    """
+    _check_sizes(n_heads=n_heads)
+    power = 2 ** int(math.log2(n_heads))
+
+    def slopes(n: int) -> list[float]:
+        return [2.0 ** (-8 * i / n) for i in range(1, n + 1)]
+
+    return torch.tensor(slopes(power) + slopes(2 * power)[0::2][: n_heads - power])
+
+
+def convert_rope_layout(
+    weight: Float[Tensor, "width ..."], n_heads: int, *, source: str, target: str
+) -> Float[Tensor, "width ..."]:
+    """Reorder the rows of a query or key projection, weight or bias, so that scores stay the same in another layout.
+
+    Args:
+        weight: ``(heads · d_head, d_model)`` or ``(heads · d_head,)``, trained with the layout ``source``.
+        n_heads: heads in ``weight``; for keys under grouped queries, the key/value heads.
+
+    Raises:
+        ValueError: an unknown layout, or rows that do not divide into heads of even width.
+    """
+    _check_layout("source", source)
+    _check_layout("target", target)
+    _check_sizes(n_heads=n_heads)
+    if weight.shape[0] % (2 * n_heads):
+        raise ValueError(f"weight has {weight.shape[0]} rows; they do not divide into n_heads = {n_heads} even widths.")
+    if source == target:
+        return weight
+    # Seen as (heads, pair, 2) the interleaved rows of a pair are neighbours; half-split rows are (heads, 2, pair).
+    inner = (-1, 2) if source == "interleaved" else (2, -1)
+    return weight.unflatten(0, (n_heads, *inner)).transpose(1, 2).flatten(0, 2)
 
 
 def position_ids(mask: Bool[Tensor, "batch 1 1 key"]) -> Int[Tensor, "batch key"]:
@@ -39,3 +246,32 @@ def position_ids(mask: Bool[Tensor, "batch 1 1 key"]) -> Int[Tensor, "batch key"
         )
     real = mask[:, 0, 0, :]
     return (real.cumsum(dim=-1) - 1).clamp(min=0)
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} is {size}; it must be at least 1.")
+
+
+def _check_layout(name: str, layout: str) -> None:
+    if layout not in LAYOUTS:
+        raise ValueError(f"{name} is {layout!r}; it must be 'interleaved' or 'half_split'.")
+
+
+def check_position_ids(ids: Int[Tensor, "..."], batch: int, length: int) -> None:
+    """Refuse numbers that are not one whole number from 0 a token: ``(batch or 1, length)``.
+
+    Raises:
+        TypeError: a float or boolean tensor.
+        ValueError: another shape, or a negative number.
+    """
+    if ids.is_floating_point() or ids.dtype == torch.bool:
+        raise TypeError(f"position_ids has dtype {ids.dtype}; positions are whole numbers: use .long().")
+    if ids.ndim != 2 or ids.shape[0] not in (1, batch) or ids.shape[1] != length:
+        raise ValueError(
+            f"position_ids has shape {tuple(ids.shape)}; it must be (batch = {batch} or 1, length = {length}), "
+            "one number a token."
+        )
+    if not ids.is_meta and ids.min() < 0:
+        raise ValueError(f"position_ids holds {int(ids.min())}; positions are numbered from 0.")
