@@ -1,0 +1,109 @@
+"""Train short, test long: one small causal attention, five position schemes, two questions about earlier symbols."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transformer_lab.model.attention import MultiHeadAttention
+from transformer_lab.model.positions import position_scheme
+from transformer_lab.tasks.looking_back import N_SYMBOLS, NO_ANSWER, TASKS
+from transformer_lab.training import Monitor, seeded, train
+
+SCHEMES = ("none", "learned", "sinusoidal", "rope", "alibi")
+SHORTEST, LONGEST = 8, 16  # lengths of the training sequences
+TESTED = 64
+BIN = 4  # neighbouring positions that are averaged
+
+
+class LookingBack(nn.Module):
+    """Embeddings, one causal attention added to them, and an answer at every position.
+
+    The scheme adds to the embeddings here, or rotates and biases inside the attention.
+    """
+
+    def __init__(self, scheme: str, d_model: int = 32, n_heads: int = 4) -> None:
+        super().__init__()
+        self.position = position_scheme(scheme, d_model=d_model, n_positions=LONGEST)
+        self.embedding = nn.Embedding(N_SYMBOLS, d_model)
+        self.attention = MultiHeadAttention(d_model, n_heads, position=self.position)
+        self.answer = nn.Linear(d_model, N_SYMBOLS)
+
+    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length symbol"]:
+        x = self.position.add(self.embedding(tokens), torch.arange(tokens.shape[1])[None])
+        return self.answer(x + self.attention(x, causal=True))
+
+
+@dataclass(frozen=True)
+class Extrapolation:
+    """Share of right answers by position (``positions`` counts from 1; each is the middle of a few averaged places).
+
+    ``accuracy[scheme]`` is shorter than ``positions`` where the scheme cannot go further.
+    """
+
+    task: str
+    positions: tuple[float, ...]
+    trained_to: int
+    accuracy: dict[str, tuple[float, ...]]
+
+    def at(self, scheme: str, position: int) -> float | None:
+        """Accuracy over the four places that end at ``position``; ``None`` where the scheme has no answer."""
+        values, index = self.accuracy[scheme], position // BIN - 1
+        return values[index] if index < len(values) else None
+
+
+def train_short_test_long(
+    task: str,
+    *,
+    schemes: Sequence[str] = SCHEMES,
+    steps: int = 300,
+    batch: int = 32,
+    learning_rate: float = 1e-2,
+    seed: int = 0,
+    monitor: Monitor | None = None,
+) -> Extrapolation:
+    """Train each scheme on sequences of 8 to 16 symbols, then ask it at every position up to 64.
+
+    Every scheme is trained on the same batches and asked about the same unseen sequences.
+
+    Raises:
+        ValueError: an unknown task or scheme.
+    """
+    if task not in TASKS:
+        raise ValueError(f"task is {task!r}; the tasks are {', '.join(TASKS)}.")
+    ends = range(BIN, TESTED + 1, BIN)
+    unseen = TASKS[task](1000, TESTED, generator=torch.Generator().manual_seed(seed + 1))
+    accuracy = {}
+    for scheme in schemes:
+        model = _trained(scheme, task, steps, batch, learning_rate, seed, monitor)
+        reach = LONGEST if scheme == "learned" else TESTED  # a learned table has no row past its length
+        accuracy[scheme] = _accuracy(model, *(each[:, :reach] for each in unseen))
+    return Extrapolation(task, tuple(end - (BIN - 1) / 2 for end in ends), LONGEST, accuracy)
+
+
+def _trained(
+    scheme: str, task: str, steps: int, batch: int, learning_rate: float, seed: int, monitor: Monitor | None
+) -> LookingBack:
+    with seeded(seed):
+        model = LookingBack(scheme)
+
+    def batch_loss(generator: torch.Generator) -> Tensor:
+        length = int(torch.randint(SHORTEST, LONGEST + 1, (1,), generator=generator))
+        tokens, labels = TASKS[task](batch, length, generator=generator)
+        return F.cross_entropy(model(tokens).flatten(0, 1), labels.flatten(), ignore_index=NO_ANSWER)
+
+    name = f"{task}, {scheme}"
+    train(model, batch_loss, steps=steps, learning_rate=learning_rate, seed=seed, monitor=monitor, name=name)
+    return model
+
+
+@torch.no_grad()
+def _accuracy(model: LookingBack, tokens: Tensor, labels: Tensor) -> tuple[float, ...]:
+    """By bin of positions. The model is causal, so its answer at a position does not depend on what follows."""
+    answers = model(tokens).argmax(dim=-1)
+    asked, right = (labels != NO_ANSWER), (answers == labels)  # no answer is ever right where nothing is asked
+    asked, right = (flags.unflatten(1, (-1, BIN)).sum(dim=(0, 2)) for flags in (asked, right))
+    return tuple((right / asked).tolist())
