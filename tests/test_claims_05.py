@@ -77,6 +77,17 @@ def test_the_leak_test_finds_a_leak_that_no_mask_shows():
     assert leak_test(centred).leaks == 10
 
 
+@pytest.mark.claim("M2")
+def test_the_late_mask_leaks_through_the_denominator_alone():
+    """The first output holds nothing but its own value, yet how much of it depends on tokens it may not see."""
+    attend = self_attention(causal_mask(5), after_softmax=True)
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    share = attend(x)[0] / x[0]
+    expected = (x @ x.T / 2).softmax(-1)[0, 0]
+    torch.testing.assert_close(share, expected.expand(4))
+    assert 0 < expected < 1
+
+
 @pytest.mark.claim("M10")
 @pytest.mark.case("M24")
 def test_masking_after_the_softmax_loses_part_of_the_row():

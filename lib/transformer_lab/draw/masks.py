@@ -147,13 +147,14 @@ class LeakTestPicture(Picture):
         self._grids = []
         for index, test in enumerate(result):
             n = len(test.moved)
-            grid = Grid(figure.add_axes((index * share + 0.055, 0.1, share - 0.07, 0.6)), n, _verdict(test))
+            grid = Grid(figure.add_axes((index * share + 0.058, 0.13, share - 0.07, 0.57)), n, _verdict(test))
             sees = test.sees.numpy()
             grid.update(sees, range(1, n + 1), range(1, n + 1))
             grid.mark_leaks(np.triu(sees, 1))
-            grid.axes.set_xlabel("changed token", color=style.KEY, fontsize=sizes.font_small)
+            middle = {"fontsize": sizes.font_small, "ha": "center", "va": "center"}
+            grid.axes.text(n / 2, n + 0.4, "changed token", color=style.KEY, **middle)
             if index == 0:
-                grid.axes.set_ylabel("output", color=style.QUERY, fontsize=sizes.font_small, labelpad=16)
+                grid.axes.text(-0.8, n / 2, "output", color=style.QUERY, rotation=90, **middle)
             self._grids.append(grid)
 
     def regions(self, result: Any) -> list[Region]:
