@@ -100,8 +100,10 @@ class Explorer(ipywidgets.VBox):
                 if self._adjust:
                     self._adjust(self.controls)
         except ValueError as error:
-            for name, value in before.items():
+            for name, value in before.items():  # a control that others are fitted to stands before them
                 self.controls[name].value = value
+                if self._adjust:
+                    self._adjust(self.controls)
             self._say(str(error))
             return self
         finally:
