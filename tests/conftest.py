@@ -1,15 +1,19 @@
-"""What every test relies on: one torch thread, no network, progress in a folder of its own, one notebook per worker."""
+"""What every test relies on: one thread, no network, progress in a folder of its own, a notebook on one worker."""
 import importlib
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).resolve().parent
 
-# Kernels and servers that the tests start inherit these two, so they are set before anything runs.
+# Kernels and servers that the tests start inherit all this, so it is set before anything runs. Two workers with two
+# threads each are slower on two cores than with one thread each, and less repeatable.
+os.environ["OMP_NUM_THREADS"] = "1"
 _progress = tempfile.TemporaryDirectory(prefix="progress-")
 os.environ["TRANSFORMER_LAB_PROGRESS"] = _progress.name
 os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -19,12 +23,8 @@ sys.path.insert(0, str(TESTS / "offline"))
 importlib.import_module("no_network")  # the tests' own process is offline too
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_torch_thread():
-    """Two workers with two threads each are slower on two cores than one thread each, and less repeatable."""
-    import torch
-
-    torch.set_num_threads(1)
+def pytest_unconfigure():
+    _progress.cleanup()
 
 
 @pytest.fixture
@@ -38,9 +38,16 @@ def plain_errors():
     config.update("jaxtyping_disable", before)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """A notebook's cells share a kernel and a file's tests share their fixtures: each stays on one worker."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
+class OneNotebookOneWorker(LoadFileScheduling):
+    """A notebook's cells share a kernel and a file's tests share their fixtures: each stays on one worker.
+
+    Tests that take the notebooks one after another, named `…[02_attention]`, are shared out by notebook.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        notebook = re.search(r"\[\d\d_\w+", nodeid)
+        return super()._split_scope(nodeid) + (notebook[0] if notebook else "")
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return OneNotebookOneWorker(config, log)

@@ -90,11 +90,7 @@ def faulty(chromium, lab):
     lab.close_kernels()
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(path, marks=pytest.mark.xdist_group(f"browser {path.stem}")) for path in NOTEBOOKS],
-    ids=lambda path: path.stem,
-)
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
 def notebook(request, chromium, lab):
     """The notebook, open and run once for all its tests."""
     stored = [data for _, data in Lesson(request.param).bundles if WIDGET_VIEW in data]
