@@ -8,7 +8,6 @@ import itertools
 import math
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 PAD, BEGIN, END = "<pad>", "<s>", "</s>"
@@ -33,15 +32,15 @@ def encode(sentence: tuple[str, ...]) -> list[int]:
     return ids + [PAD_ID] * (LENGTH - len(ids))
 
 
-def decode(tokens: Int[Tensor, " position"]) -> tuple[str, ...]:
-    """The words between the leading ``<s>`` and the first ``</s>``; everything after ``<s>`` if it never ends."""
+def decode(tokens: Tensor) -> tuple[str, ...]:
+    """The words of token ids (position,) between the leading ``<s>`` and the first ``</s>``; everything after ``<s>`` if it never ends."""
     words = [WORDS[token] for token in tokens.tolist()]
     words = words[1:] if words[:1] == [BEGIN] else words
     return tuple(words[: words.index(END)] if END in words else words)
 
 
-def draw(n: int, generator: torch.Generator) -> Int[Tensor, "n position"]:
-    """``n`` sentences drawn at random, encoded."""
+def draw(n: int, generator: torch.Generator) -> Tensor:
+    """``n`` sentences drawn at random, encoded: token ids (n, ``LENGTH``)."""
     return _ENCODED[torch.randint(len(SENTENCES), (n,), generator=generator)]
 
 
