@@ -33,7 +33,10 @@ def encode(sentence: tuple[str, ...]) -> list[int]:
 
 
 def decode(tokens: Tensor) -> tuple[str, ...]:
-    """The words of token ids (position,) between the leading ``<s>`` and the first ``</s>``; everything after ``<s>`` if it never ends."""
+    """The words of token ids (position,) between the leading ``<s>`` and the first ``</s>``.
+
+    Everything after ``<s>`` if it never ends.
+    """
     words = [WORDS[token] for token in tokens.tolist()]
     words = words[1:] if words[:1] == [BEGIN] else words
     return tuple(words[: words.index(END)] if END in words else words)
