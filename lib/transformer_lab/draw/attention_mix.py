@@ -45,7 +45,8 @@ class Mixing:
         """The arithmetic of one score, in the place where the output will stand."""
         self._product_title = self._sheet.text(VALUES, self._place.lifted - 0.17, ha="left")
         tops = self._place.lifted + 0.34 + LINE * np.arange(3)
-        self._product_heads = self._sheet.texts([(x, tops[0] - 0.13) for x in self._middles], color=style.MUTED)
+        self._product_heads = self._sheet.texts([(x, tops[0] - 0.09) for x in self._middles], color=style.MUTED,
+                                                va="baseline")  # fmt: skip
         self._product_names = [
             self._sheet.text(VALUES - 0.08, top + LINE / 2, ha="right", color=colour)
             for top, colour in zip(tops, (style.QUERY, style.KEY, style.TEXT), strict=True)

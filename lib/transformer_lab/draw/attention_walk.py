@@ -77,7 +77,7 @@ class AttentionWalkPicture(Picture):
         self._bar_tops = np.array(tops)
         self._here = self._sheet.quads(1, facecolors=[style.tint(style.ACCENT, 0.8)], linewidths=0)
         self._bars = self._sheet.quads(2, linewidths=0.8, edgecolors=style.MUTED, snap=True)
-        self._row_names = self._sheet.texts([(LEFT - 0.1, top + 0.27) for top in tops], ha="right", linespacing=1.05)
+        self._row_names = self._sheet.texts([(LEFT - 0.1, top + 0.27) for top in tops], ha="right")
         places = [(self._place.centre(k)[0], top + BAR + 0.5 * NUMBER) for top in tops for k in range(self._n)]
         self._row_numbers = self._sheet.texts(places)
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from transformer_lab.draw import style
+from transformer_lab.draw.stamps import StampedText
 
 
 class InchSheet:
@@ -21,12 +22,16 @@ class InchSheet:
 
     def label(self, x: float, y: float, words: str, *, size: str = "small", **kwargs) -> Text:
         """Words that stay. ``size`` is small, normal, large or title."""
+        return self.axes.text(x, y, words, **self._look(size, **kwargs))
+
+    def _look(self, size: str = "small", **kwargs) -> dict:
         look = {"ha": "center", "va": "center", "color": style.TEXT, "zorder": 5, "family": style.FONT}
-        return self.axes.text(x, y, words, fontsize=getattr(self._sizes, f"font_{size}"), **(look | kwargs))
+        return look | {"fontsize": getattr(self._sizes, f"font_{size}")} | kwargs
 
     def text(self, x: float, y: float, **kwargs) -> Text:
         """Words that change, empty at first."""
-        return self.label(x, y, "", animated=True, **kwargs)
+        text = StampedText(x, y, "", animated=True, transform=self.axes.transData, **self._look(**kwargs))
+        return self.axes.add_artist(text)
 
     def texts(self, places: Iterable[tuple[float, float]], **kwargs) -> list[Text]:
         """One changing text at each place."""

@@ -7,7 +7,6 @@ trained: a trained model finds its own numbers, and its components have no names
 import string
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 FEATURES = ("water", "money", "thing", "action", "pointing", "double")  # d_model = 6
@@ -95,13 +94,11 @@ def known_words() -> str:
     return ", ".join(sorted(WORDS))
 
 
-def embed(tokens: tuple[str, ...]) -> Float[Tensor, "position d_model"]:
-    """The vector of each token, one row a token. Same word, same vector, whatever stands beside it."""
+def embed(tokens: tuple[str, ...]) -> Tensor:
+    """The vector of each token, (position, d_model). Same word, same vector, whatever stands beside it."""
     return torch.tensor([WORDS[token.lower()] for token in tokens], dtype=torch.float32)
 
 
-def projections() -> tuple[
-    Float[Tensor, "d_model d_k"], Float[Tensor, "d_model d_k"], Float[Tensor, "d_model d_v"]
-]:
-    """W_Q, W_K and W_V, hand-set."""
+def projections() -> tuple[Tensor, Tensor, Tensor]:
+    """W_Q, W_K and W_V, hand-set: (d_model, d_k), (d_model, d_k) and (d_model, d_v)."""
     return torch.tensor(_W_Q), torch.tensor(_W_K), torch.tensor(_W_V)

@@ -1,0 +1,58 @@
+"""Stamped text looks like plain text, follows every change of its look, and is faster."""
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+
+from transformer_lab.draw import style
+from transformer_lab.draw.stamps import StampedText
+
+
+def drawn(kind, words, place=(150, 60), **look):
+    figure = style.new_figure(3.0, 1.2)
+    text = kind(*place, words, family=style.FONT, linespacing=1.05, **look)
+    text.set_figure(figure)
+    text.draw(figure.canvas.get_renderer())
+    return np.asarray(figure.canvas.buffer_rgba()).astype(int)
+
+
+@pytest.mark.parametrize("words", ["0.60", "−∞", "scaled\n÷ 22.6", "approved", "“it” meets “bank”", "q · k = −7.60"])
+@pytest.mark.parametrize("ha", ["left", "center", "right"])
+@pytest.mark.parametrize("va", ["top", "center", "baseline", "bottom"])
+def test_a_stamp_looks_like_the_text(words, ha, va):
+    look = {"fontsize": 11, "ha": ha, "va": va, "color": style.QUERY}
+    plain = drawn(Text, words, **look)
+    assert plain[..., 3].any()
+    assert np.abs(drawn(StampedText, words, **look) - plain).max() <= 2
+
+
+@pytest.mark.parametrize("change", [
+    {"fontsize": 15}, {"weight": "bold"}, {"style": "italic"}, {"color": style.KEY}, {"ha": "right"}, {"va": "top"},
+])  # fmt: skip
+def test_a_change_of_look_is_followed(change):
+    look = {"fontsize": 9, "weight": "normal", "style": "normal", "color": style.TEXT, "ha": "left", "va": "center"}
+    drawn(StampedText, "0.42", **look)  # now its bitmap is kept
+    changed = drawn(StampedText, "0.42", **(look | change))
+    assert np.abs(changed - drawn(Text, "0.42", **(look | change))).max() <= 2
+    assert np.abs(changed - drawn(StampedText, "0.42", **look)).max() > 50
+
+
+def test_a_projector_gets_stamps_of_its_own():
+    small = drawn(StampedText, "0.42", fontsize=9)
+    style.use("projector")
+    try:
+        large, plain = (drawn(kind, "0.42", fontsize=9) for kind in (StampedText, Text))
+    finally:
+        style.use("screen")
+    assert large[..., 3].sum() > 1.5 * small[..., 3].sum()
+    assert np.abs(large - plain).max() <= 2
+
+
+def test_nothing_is_drawn_for_no_words_and_for_hidden_ones():
+    assert not drawn(StampedText, "")[..., 3].any()
+    assert not drawn(StampedText, "0.42", visible=False)[..., 3].any()
+
+
+def test_a_stamp_refuses_to_turn():
+    with pytest.raises(ValueError, match="rotation is 38"):
+        StampedText(0, 0, "word", rotation=38)
