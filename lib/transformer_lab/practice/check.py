@@ -12,12 +12,16 @@ from transformer_lab.practice import progress
 from transformer_lab.practice.checking import FunctionExercise
 from transformer_lab.practice.exercises.attention import ATTENTION, MIXED_ROW
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX
+from transformer_lab.practice.exercises.positions import ROPE, SINUSOIDAL_TABLE
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
 from transformer_lab.practice.exercises.start import N_PAIRS
 from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.values import ValueExercise
 
-EXERCISES = (N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION, MIXED_ROW, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX)
+EXERCISES = (
+    N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION, MIXED_ROW, SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK,
+    PADDING_MASK, SAFE_SOFTMAX,
+)
 
 
 def n_pairs(my_n_pairs: Callable) -> Feedback:
@@ -66,6 +70,22 @@ def mixed_row(my_row: object) -> Feedback:
     The weights are ``HAND_WEIGHTS`` and the value vectors ``HAND_VALUES``, both in ``exercises/attention.py``.
     """
     return _checked(MIXED_ROW, my_row)
+
+
+def sinusoidal_table(my_table: Callable) -> Feedback:
+    """Check `my_table(n_positions, d_model)`, which returns the sinusoids as one row a position; ``d_model`` is even.
+
+    Column 2i holds sin(p / 10000^(2i / d_model)) and column 2i + 1 the cosine of the same angle.
+    """
+    return _checked(SINUSOIDAL_TABLE, my_table)
+
+
+def apply_rope(my_rope: Callable) -> Feedback:
+    """Check `my_rope(query, key, value, positions)`, which returns the three after RoPE, interleaved, base 10,000.
+
+    The tensors are (batch, heads, length, d_head) with an even d_head; ``positions`` is (length,), whole numbers.
+    """
+    return _checked(ROPE, my_rope)
 
 
 def causal_mask(my_causal_mask: Callable) -> Feedback:
