@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from transformer_lab.draw import style
-from transformer_lab.draw.attention_place import Place
-from transformer_lab.draw.inches import InchSheet, boxes, number
+from transformer_lab.draw.attention_place import Place, number
+from transformer_lab.draw.sheet import SheetPicture, boxes
 
 VALUES, PART = 6.85, 0.52  # where the value cells begin, and how wide one is
 LINE = 0.34  # a line of the dot product
@@ -15,49 +15,49 @@ LINE = 0.34  # a line of the dot product
 class Mixing:
     """The value of every token, below it the dot product of the chosen pair or, at the last step, the output."""
 
-    def __init__(self, sheet: InchSheet, place: Place, result: Any) -> None:
+    def __init__(self, sheet: SheetPicture, place: Place, result: Any) -> None:
         self._sheet, self._place = sheet, place
         self._n, self._parts = len(result.tokens), len(result.parts)
         self._middles = VALUES + (np.arange(self._parts) + 0.5) * PART
         self._base = place.low - 0.3  # where the columns of the output stand
         for x, part in zip(self._middles, result.parts, strict=True):
-            sheet.label(x, place.top - 0.06, part, va="bottom", color=style.VALUE)
+            sheet.text(x, place.top - 0.06, part, size="small", va="bottom", color=style.VALUE)
         self._make_values()
         self._make_output()
         self._make_dot_product()
 
     def _make_values(self) -> None:
-        self._values_title = self._sheet.text(VALUES, 0.22, size="large", ha="left", weight="bold")
-        self._cells = self._sheet.quads(2, linewidths=1.0, edgecolors=style.GRID)
+        self._values_title = self._sheet.stamp(VALUES, 0.22, size="large", ha="left", weight="bold")
+        self._cells = self._sheet.cells(zorder=2, linewidths=1.0, edgecolors=style.GRID)
         ys = [self._place.centre(k)[1] for k in range(self._n)]
-        self._takers = self._sheet.texts([(VALUES - 0.08, y) for y in ys], ha="right", color=style.VALUE)
-        self._cell_numbers = self._sheet.texts([(x, y) for y in ys for x in self._middles])
+        self._takers = self._sheet.stamps([(VALUES - 0.08, y) for y in ys], ha="right", color=style.VALUE)
+        self._cell_numbers = self._sheet.stamps([(x, y) for y in ys for x in self._middles])
 
     def _make_output(self) -> None:
-        self._stack = self._sheet.quads(2, linewidths=0.8)
-        self._ground = self._sheet.quads(3, linewidths=0, facecolors=[style.MUTED])
+        self._stack = self._sheet.cells(zorder=2, linewidths=0.8)
+        self._ground = self._sheet.cells(zorder=3, linewidths=0, facecolors=[style.MUTED])
         look = {"size": "normal", "color": style.OUTPUT, "weight": "bold"}
-        self._output_title = self._sheet.text(VALUES, self._place.lifted - 0.17, ha="left", **look)
-        self._output_numbers = self._sheet.texts([(x, self._base + 0.17) for x in self._middles], **look)
-        self._stack_names = self._sheet.texts(np.zeros((self._parts, 2)))
+        self._output_title = self._sheet.stamp(VALUES, self._place.lifted - 0.17, ha="left", **look)
+        self._output_numbers = self._sheet.stamps([(x, self._base + 0.17) for x in self._middles], **look)
+        self._stack_names = self._sheet.stamps(np.zeros((self._parts, 2)))
 
     def _make_dot_product(self) -> None:
         """The arithmetic of one score, in the place where the output will stand."""
-        self._product_title = self._sheet.text(VALUES, self._place.lifted - 0.17, ha="left")
+        self._product_title = self._sheet.stamp(VALUES, self._place.lifted - 0.17, ha="left")
         tops = self._place.lifted + 0.34 + LINE * np.arange(3)
-        self._product_heads = self._sheet.texts([(x, tops[0] - 0.09) for x in self._middles], color=style.MUTED,
+        self._product_heads = self._sheet.stamps([(x, tops[0] - 0.09) for x in self._middles], color=style.MUTED,
                                                 va="baseline")  # fmt: skip
         self._product_names = [
-            self._sheet.text(VALUES - 0.08, top + LINE / 2, ha="right", color=colour)
+            self._sheet.stamp(VALUES - 0.08, top + LINE / 2, ha="right", color=colour)
             for top, colour in zip(tops, (style.QUERY, style.KEY, style.TEXT), strict=True)
         ]
-        fills = [style.tint(colour, 0.8) for colour in (style.QUERY, style.KEY, style.MUTED)]
-        self._product_cells = self._sheet.quads(2, linewidths=1.2, facecolors=np.repeat(fills, self._parts, axis=0))
+        fills = [style.tint(colour, 0.8) for colour in (style.QUERY, style.KEY, style.MUTED) for _ in self._middles]
+        self._product_cells = self._sheet.cells(zorder=2, linewidths=1.2, facecolors=fills)
         r, p = np.divmod(np.arange(3 * self._parts), self._parts)
         self._product_boxes = boxes(VALUES + p * PART, tops[r], PART, LINE)
-        self._product_numbers = self._sheet.texts([(x, top + LINE / 2) for top in tops for x in self._middles])
+        self._product_numbers = self._sheet.stamps([(x, top + LINE / 2) for top in tops for x in self._middles])
         right, below = VALUES + self._parts * PART, tops[2] + LINE + 0.22
-        self._product_sum = self._sheet.text(right, below, ha="right", size="normal", weight="bold")
+        self._product_sum = self._sheet.stamp(right, below, ha="right", size="normal", weight="bold")
 
     def update(self, result: Any) -> None:
         mixed = result.step == "mixed"

@@ -1,5 +1,6 @@
-"""Where things stand in the picture of an attention walk, in inches."""
+"""Where things stand in the picture of an attention walk, in inches, and how its numbers are written."""
 
+import math
 from dataclasses import dataclass
 
 WIDTH = 9.0
@@ -52,3 +53,10 @@ class Place:
     def centre(self, i: int) -> tuple[float, float]:
         """Middle of column i, middle of row i."""
         return LEFT + (i + 0.5) * self.column, self.top + (i + 0.5) * self.row
+
+def number(value: float) -> str:
+    """At most four characters and a sign: 0.60, −7.60, 70.5, 113, −∞."""
+    if math.isinf(value) and value < 0:
+        return "−∞"
+    digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
+    return f"{value:.{digits}f}".replace("-", "−")

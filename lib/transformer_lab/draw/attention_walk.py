@@ -9,9 +9,9 @@ from matplotlib.path import Path
 
 from transformer_lab.draw import style
 from transformer_lab.draw.attention_mix import Mixing
-from transformer_lab.draw.attention_place import BAR, LEFT, N_ROWS, NUMBER, WIDTH, Place
-from transformer_lab.draw.canvas import Picture, Region, region
-from transformer_lab.draw.inches import InchSheet, boxes, number
+from transformer_lab.draw.attention_place import BAR, LEFT, N_ROWS, NUMBER, WIDTH, Place, number
+from transformer_lab.draw.canvas import Region, region
+from transformer_lab.draw.sheet import SheetPicture, boxes
 
 STEPS = ("scores", "scaled", "masked", "weights", "mixed")
 HEADINGS = {
@@ -23,17 +23,17 @@ HEADINGS = {
 }
 
 
-class AttentionWalkPicture(Picture):
+class AttentionWalkPicture(SheetPicture):
     """Draws an attention walk: tokens, parts, scores, scaled, allowed, weights, value, output, and what is chosen."""
 
     def __init__(self, figure: Figure, result: Any) -> None:
         self._n = len(result.tokens)
         self._place = Place(self._n)
-        self._sheet = InchSheet(figure, *self.size(result))
+        self.open_sheet(figure, result)
         self._draw_labels(result)
         self._make_map()
         self._make_lifted_row()
-        self._mixing = Mixing(self._sheet, self._place, result)
+        self._mixing = Mixing(self, self._place, result)
 
     @staticmethod
     def size(result: Any) -> tuple[float, float]:
@@ -50,36 +50,37 @@ class AttentionWalkPicture(Picture):
         above = self._place.top - 0.06
         for i, token in enumerate(result.tokens):
             x, y = self._place.centre(i)
-            self._sheet.label(x - 0.04 * crowded, above, token, size=size, color=style.KEY, va="bottom", **lean)
-            self._sheet.label(LEFT - 0.1, y, token, size=size, color=style.QUERY, ha="right")
-        self._sheet.label(LEFT - 0.1, self._place.top - 0.14, "query ↓", color=style.QUERY, ha="right", style="italic")
-        self._sheet.label(LEFT - 0.1, self._place.top - 0.36, "key →", color=style.KEY, ha="right", style="italic")
+            self.text(x - 0.04 * crowded, above, token, size=size, color=style.KEY, va="bottom", **lean)
+            self.text(LEFT - 0.1, y, token, size=size, color=style.QUERY, ha="right")
+        for words, higher, colour in (("query ↓", 0.14, style.QUERY), ("key →", 0.36, style.KEY)):
+            y = self._place.top - higher
+            self.text(LEFT - 0.1, y, words, size="small", color=colour, ha="right", style="italic")
 
     def _make_map(self) -> None:
-        self._heading = self._sheet.text(LEFT, 0.22, size="large", ha="left", weight="bold")
-        self._map = self._sheet.quads(2, linewidths=1.2)
+        self._heading = self.stamp(LEFT, 0.22, size="large", ha="left", weight="bold")
+        self._map = self.cells(zorder=2, linewidths=1.2)
         self._map_numbers = []
         if not self._place.crowded:
             middles = [self._place.centre(i) for i in range(self._n)]
-            self._map_numbers = self._sheet.texts([(x, y) for _, y in middles for x, _ in middles])
+            self._map_numbers = self.stamps([(x, y) for _, y in middles for x, _ in middles])
         self._hatch = PathPatch(
             Path(np.zeros((0, 2))), facecolor=style.FORBIDDEN, edgecolor=style.HATCH_INK, hatch=style.FORBIDDEN_HATCH,
             linewidth=0, animated=True, zorder=3,
         )  # fmt: skip
-        self._sheet.axes.add_patch(self._hatch)
-        (self._frame,) = self._sheet.axes.plot([], [], color=style.ACCENT, lw=2.6, animated=True, zorder=6,
+        self.axes.add_patch(self._hatch)
+        (self._frame,) = self.axes.plot([], [], color=style.ACCENT, lw=2.6, animated=True, zorder=6,
                                                solid_joinstyle="miter")  # fmt: skip
-        (self._pointer,) = self._sheet.axes.plot([], [], color=style.TEXT, lw=1.8, animated=True, zorder=7)
+        (self._pointer,) = self.axes.plot([], [], color=style.TEXT, lw=1.8, animated=True, zorder=7)
 
     def _make_lifted_row(self) -> None:
-        self._lifted_title = self._sheet.text(LEFT + 0.07, self._place.lifted - 0.17, ha="left", weight="bold")
+        self._lifted_title = self.stamp(LEFT + 0.07, self._place.lifted - 0.17, ha="left", weight="bold")
         tops = [self._place.lifted + r * (BAR + NUMBER) for r in range(N_ROWS)]
         self._bar_tops = np.array(tops)
-        self._here = self._sheet.quads(1, facecolors=[style.tint(style.ACCENT, 0.8)], linewidths=0)
-        self._bars = self._sheet.quads(2, linewidths=0.8, edgecolors=style.MUTED, snap=True)
-        self._row_names = self._sheet.texts([(LEFT - 0.1, top + 0.27) for top in tops], ha="right")
+        self._here = self.cells(zorder=1, facecolors=[style.tint(style.ACCENT, 0.8)], linewidths=0)
+        self._bars = self.cells(zorder=2, linewidths=0.8, edgecolors=style.MUTED, snap=True)
+        self._row_names = self.stamps([(LEFT - 0.1, top + 0.27) for top in tops], ha="right")
         places = [(self._place.centre(k)[0], top + BAR + 0.5 * NUMBER) for top in tops for k in range(self._n)]
-        self._row_numbers = self._sheet.texts(places)
+        self._row_numbers = self.stamps(places)
 
     def update(self, result: Any) -> None:
         step = min(STEPS.index(result.step), 3)
@@ -155,7 +156,7 @@ class AttentionWalkPicture(Picture):
                 if not result.allowed[q, k]:
                     numbers = f"score {number(float(result.scores[q, k]))}, masked, weight 0"
                 words = f"query {asking}, key {answering}: {numbers}"
-                found.append(region(self._sheet.axes, (x, x + self._place.column), (y, y + self._place.row), words))
+                found.append(region(self.axes, (x, x + self._place.column), (y, y + self._place.row), words))
         return found
 
 

@@ -1,5 +1,6 @@
 """A picture laid out on one sheet that is measured in inches from its top left corner."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.text import Text
 
 from transformer_lab.draw import style
 from transformer_lab.draw.canvas import Picture
+from transformer_lab.draw.stamps import StampedText
 
 
 class SheetPicture(Picture):
@@ -28,6 +30,17 @@ class SheetPicture(Picture):
         points = getattr(style.current(), f"font_{size}")
         look = {"ha": "center", "va": "center", "color": style.TEXT, "family": style.FONT, "zorder": 5} | kwargs
         return self.axes.text(x, y, words, fontsize=points, animated=moves, parse_math=False, **look)
+
+    def stamp(self, x: float, y: float, *, size: str = "small", **kwargs: Any) -> StampedText:
+        """Words that change often, empty at first: the fast kind of text, for the numbers of a map."""
+        points = getattr(style.current(), f"font_{size}")
+        look = {"ha": "center", "va": "center", "color": style.TEXT, "family": style.FONT, "zorder": 5} | kwargs
+        text = StampedText(x, y, "", fontsize=points, animated=True, transform=self.axes.transData, **look)
+        return self.axes.add_artist(text)
+
+    def stamps(self, places: Iterable[tuple[float, float]], **kwargs: Any) -> list[StampedText]:
+        """One stamp at each place."""
+        return [self.stamp(x, y, **kwargs) for x, y in places]
 
     def box(
         self, x: float, y: float, width: float, height: float, *, radius: float = 0.08, moves: bool = False,
@@ -54,3 +67,11 @@ def strip(left: float, top: float, width: float, height: float, n: int) -> list[
     edges = left + np.linspace(0, width, n + 1)
     low, high = top, top + height
     return [np.array([(a, low), (b, low), (b, high), (a, high)]) for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def boxes(left: Any, top: Any, width: Any, height: Any) -> np.ndarray:
+    """The corners of cells anywhere, one (4, 2) block each; numbers and arrays mix as numpy broadcasts them."""
+    left, top, width, height = np.broadcast_arrays(left, top, width, height)
+    xs = np.stack([left, left + width, left + width, left], axis=-1)
+    ys = np.stack([top, top, top + height, top + height], axis=-1)
+    return np.stack([xs, ys], axis=-1)
