@@ -1,6 +1,7 @@
 """Time our attention against torch's: `python tests/benchmarks/attention.py`. Exits with 1 when over budget.
 
 The two contenders take turns, so that a busy machine slows both; the ratio is that of their median times.
+The lines with two threads mean something only while nothing else uses the two cores.
 """
 
 import statistics

@@ -17,7 +17,9 @@ def check_inputs(query: AnyTensor, key: AnyTensor, value: AnyTensor, dropout: fl
     if not query.ndim == key.ndim == value.ndim == 4:
         raise ValueError(f"attention takes (batch, heads, length, d_head) tensors; got {shapes}.")
     if not query.dtype == key.dtype == value.dtype:
-        raise TypeError(f"dtypes differ: query {query.dtype}, key {key.dtype}, value {value.dtype}; convert with .to(dtype).")
+        raise TypeError(
+            f"dtypes differ: query {query.dtype}, key {key.dtype}, value {value.dtype}; convert with .to(dtype)."
+        )
     if not query.dtype.is_floating_point:
         raise TypeError(f"query, key and value have dtype {query.dtype}; attention mixes floats: use .float().")
     if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
