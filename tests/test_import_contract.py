@@ -36,10 +36,13 @@ def lint(library_parent: Path) -> subprocess.CompletedProcess:
 def external_imports(room: str, library_parent: Path) -> set[str]:
     """Top-level names of the packages outside ours and outside the standard library that a room imports."""
     sys.path.insert(0, str(library_parent))
+    loaded = sys.modules.pop("transformer_lab", None)  # or another test's import would be found instead
     try:
         graph = grimp.build_graph("transformer_lab", include_external_packages=True, cache_dir=None)
     finally:
         sys.path.remove(str(library_parent))
+        if loaded is not None:
+            sys.modules["transformer_lab"] = loaded
     name = f"transformer_lab.{room}"
     imported = set()
     for module in {name} | graph.find_descendants(name):
