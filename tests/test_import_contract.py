@@ -3,7 +3,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,7 +20,13 @@ ALLOWED = {
     "lesson": {"draw"},
 }
 # What a room that is meant to be read as a textbook may use beside the standard library.
-OUTSIDE = {"model": {"torch", "jaxtyping"}, "tasks": {"torch"}}
+OUTSIDE = {"model": {"torch", "jaxtyping"}, "tasks": {"torch", "jaxtyping"}}
+OUTSIDE_IMPORTS = """
+import sys, grimp
+graph = grimp.build_graph("transformer_lab", include_external_packages=True, cache_dir=None)
+for module in {sys.argv[1]} | graph.find_descendants(sys.argv[1]):
+    print(*{other.split(".")[0] for other in graph.find_modules_directly_imported_by(module)})
+"""
 
 
 def lint(library_parent: Path) -> subprocess.CompletedProcess:
@@ -35,19 +40,15 @@ def lint(library_parent: Path) -> subprocess.CompletedProcess:
 
 def external_imports(room: str, library_parent: Path) -> set[str]:
     """Top-level names of the packages outside ours and outside the standard library that a room imports."""
-    sys.path.insert(0, str(library_parent))
-    loaded = sys.modules.pop("transformer_lab", None)  # or another test's import would be found instead
-    try:
-        graph = grimp.build_graph("transformer_lab", include_external_packages=True, cache_dir=None)
-    finally:
-        sys.path.remove(str(library_parent))
-        if loaded is not None:
-            sys.modules["transformer_lab"] = loaded
-    name = f"transformer_lab.{room}"
-    imported = set()
-    for module in {name} | graph.find_descendants(name):
-        imported |= {other.split(".")[0] for other in graph.find_modules_directly_imported_by(module)}
-    return imported - {"transformer_lab"} - sys.stdlib_module_names
+    # in a process of its own: here the installed library may be imported already, and would be looked at instead
+    done = subprocess.run(
+        [sys.executable, "-c", OUTSIDE_IMPORTS, f"transformer_lab.{room}"],
+        cwd=library_parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split()) - {"transformer_lab"} - sys.stdlib_module_names
 
 
 def imports_of(rooms: set[str]) -> str:

@@ -19,8 +19,9 @@ SETTINGS = {
 
 
 def copy_of_course(course: Path, folder: Path) -> None:
-    """Copy notebooks and figures, with no outputs and no counts: whatever the page shows, this run has made."""
+    """Copy what a reader has open, with no outputs and no counts: whatever the page shows, this run has made."""
     shutil.copytree(course / "figures", folder / "figures")
+    shutil.copy(course / "requirements.txt", folder)
     (folder / "notebooks").mkdir()
     for path in sorted((course / "notebooks").glob("*.ipynb")):
         copy_without_outputs(path, folder / "notebooks" / path.name)

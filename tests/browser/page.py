@@ -17,7 +17,7 @@ ERRORS_IN_PAGE = """() => [
     ...[...document.querySelectorAll('.jp-OutputArea-output')].filter(
         e => /Error displaying widget|Error creating widget|Failed to load model/.test(e.textContent)),
 ].map(e => e.textContent.trim().slice(-500))"""
-FINISHED = """() => document.querySelector('[data-mime-type$="jupyter.error"]') ||
+FINISHED = """() => document.querySelector('[data-mime-type$="jupyter.error"], [data-mime-type$="jupyter.stderr"]') ||
     [...document.querySelectorAll('.jp-CodeCell')].every(cell => /^\\[\\d+\\]:$/.test(
         cell.querySelector('.jp-InputPrompt').textContent.trim()))"""
 SHOWN = """box => { const picture = box.querySelector('img.tl-picture');
@@ -142,8 +142,7 @@ class OpenNotebook:
 
     @property
     def questions(self) -> list[Locator]:
-        around = "xpath=ancestor-or-self::*[contains(@class, 'widget-vbox')][1]"
-        return [question.locator(around) for question in self.page.locator(".tl-question").all()]
+        return self.page.locator(".tl-question:visible").all()
 
     def controls(self, box: Locator) -> list[Locator]:
         return [control for control in box.locator(CONTROLS).all() if control.is_visible() and control.is_enabled()]

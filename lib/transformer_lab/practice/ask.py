@@ -59,6 +59,7 @@ class QuestionWidget(ipywidgets.VBox):
         self._extra = ipywidgets.VBox([])
         prompt = ipywidgets.HTML(f'{_STYLE}<div style="{_COLUMN}">{to_html(question.prompt)}</div>')
         super().__init__([prompt, self._control, self._buttons, self._said, self._extra])
+        self.add_class("tl-question")
 
     def choose(self, answer: int | float) -> None:
         """Select an option by its index from 0, or type a number. Nothing is committed."""
