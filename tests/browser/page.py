@@ -1,7 +1,8 @@
 """A notebook open in JupyterLab: run it, watch for every kind of error, use its controls by keyboard."""
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -153,9 +154,27 @@ class OpenNotebook:
         wait(self.page, lambda: not self.kernel.busy, ANSWER_SECONDS, "the kernel did not answer")
 
     def move(self, box: Locator, control: Locator) -> Move:
-        """Use one control of an explorer by keyboard and wait until its picture is the new one."""
-        before, view, sent, pictures = box.evaluate(SHOWN), box.evaluate(VIEW), self.kernel.sent, self.kernel.pictures
-        name = press(self.page, control)
+        """Use one control of an explorer by keyboard and wait until its picture is the new one.
+
+        A text is put back as it was: the words of a sentence may be refused, and the refusal would stay.
+        """
+        before = box.evaluate(SHOWN)
+        text = control.input_value() if control.evaluate("e => e.matches('[type=text], textarea')") else None
+        name = f"{kind_of(control)} {label_of(control)!r}"
+        with self._redrawn(box, name):
+            press(self.page, control)
+        after = box.evaluate(SHOWN)
+        if text is not None:
+            with self._redrawn(box, name):
+                control.fill(text)
+                self.page.keyboard.press("Tab")
+        return Move(name, before, after)
+
+    @contextmanager
+    def _redrawn(self, box: Locator, name: str) -> Iterator[None]:
+        """Wait until the kernel has answered what happens inside, and the page shows the answer."""
+        view, sent, pictures = box.evaluate(VIEW), self.kernel.sent, self.kernel.pictures
+        yield
         try:
             self.wait_until_answered(sent)
         except TimeoutError as error:
@@ -163,7 +182,6 @@ class OpenNotebook:
         if self.kernel.pictures > pictures:
             self.page.wait_for_function(f"([box, view]) => ({VIEW})(box) !== view", arg=[box.element_handle(), view])
         self.page.wait_for_function(f"box => ({LOADED})(box)", arg=box.element_handle())
-        return Move(name, before, box.evaluate(SHOWN))
 
     def answer(self, question: Locator) -> str:
         """Answer a question by keyboard, rightly or not; returns what it says then."""
@@ -200,9 +218,13 @@ def label_of(control: Locator) -> str:
     )
 
 
-def press(page: Page, control: Locator) -> str:
-    """Use a control the way a reader without a mouse does. Returns its kind and label."""
-    kind = control.evaluate("e => e.classList.contains('noUi-handle') ? 'slider' : e.type ?? e.tagName")
+def kind_of(control: Locator) -> str:
+    return control.evaluate("e => e.classList.contains('noUi-handle') ? 'slider' : e.type ?? e.tagName")
+
+
+def press(page: Page, control: Locator) -> None:
+    """Use a control the way a reader without a mouse does."""
+    kind = kind_of(control)
     control.focus()
     if kind == "slider":
         at_end = control.evaluate("e => Number(e.ariaValueNow) >= Number(e.ariaValueMax)")
@@ -223,4 +245,3 @@ def press(page: Page, control: Locator) -> str:
         page.keyboard.press("Tab")
     else:  # checkboxes and buttons
         page.keyboard.press("Space")
-    return f"{kind} {label_of(control)!r}"
