@@ -5,14 +5,18 @@ import pytest
 from matplotlib.text import Text
 
 from transformer_lab.draw import style
-from transformer_lab.draw.stamps import StampedText
+from transformer_lab.draw.stamps import draw_text
 
 
-def drawn(kind, words, place=(150, 60), **look):
+def plain(text, renderer):
+    text.draw(renderer)
+
+
+def drawn(draw, words, place=(150, 60), **look):
     figure = style.new_figure(3.0, 1.2)
-    text = kind(*place, words, family=style.FONT, linespacing=1.05, **look)
+    text = Text(*place, words, **({"family": style.FONT} | look))
     text.set_figure(figure)
-    text.draw(figure.canvas.get_renderer())
+    draw(text, figure.canvas.get_renderer())
     return np.asarray(figure.canvas.buffer_rgba()).astype(int)
 
 
@@ -21,9 +25,9 @@ def drawn(kind, words, place=(150, 60), **look):
 @pytest.mark.parametrize("va", ["top", "center", "baseline", "bottom"])
 def test_a_stamp_looks_like_the_text(words, ha, va):
     look = {"fontsize": 11, "ha": ha, "va": va, "color": style.QUERY}
-    plain = drawn(Text, words, **look)
-    assert plain[..., 3].any()
-    assert np.abs(drawn(StampedText, words, **look) - plain).max() <= 2
+    expected = drawn(plain, words, **look)
+    assert expected[..., 3].any()
+    assert np.abs(drawn(draw_text, words, **look) - expected).max() <= 2
 
 
 @pytest.mark.parametrize("change", [
@@ -31,28 +35,32 @@ def test_a_stamp_looks_like_the_text(words, ha, va):
 ])  # fmt: skip
 def test_a_change_of_look_is_followed(change):
     look = {"fontsize": 9, "weight": "normal", "style": "normal", "color": style.TEXT, "ha": "left", "va": "center"}
-    drawn(StampedText, "0.42", **look)  # now its bitmap is kept
-    changed = drawn(StampedText, "0.42", **(look | change))
-    assert np.abs(changed - drawn(Text, "0.42", **(look | change))).max() <= 2
-    assert np.abs(changed - drawn(StampedText, "0.42", **look)).max() > 50
+    drawn(draw_text, "0.42", **look)  # now its bitmap is kept
+    changed = drawn(draw_text, "0.42", **(look | change))
+    assert np.abs(changed - drawn(plain, "0.42", **(look | change))).max() <= 2
+    assert np.abs(changed - drawn(draw_text, "0.42", **look)).max() > 50
 
 
 def test_a_projector_gets_stamps_of_its_own():
-    small = drawn(StampedText, "0.42", fontsize=9)
+    small = drawn(draw_text, "0.42", fontsize=9)
     style.use("projector")
     try:
-        large, plain = (drawn(kind, "0.42", fontsize=9) for kind in (StampedText, Text))
+        large, expected = (drawn(draw, "0.42", fontsize=9) for draw in (draw_text, plain))
     finally:
         style.use("screen")
     assert large[..., 3].sum() > 1.5 * small[..., 3].sum()
-    assert np.abs(large - plain).max() <= 2
+    assert np.abs(large - expected).max() <= 2
 
 
 def test_nothing_is_drawn_for_no_words_and_for_hidden_ones():
-    assert not drawn(StampedText, "")[..., 3].any()
-    assert not drawn(StampedText, "0.42", visible=False)[..., 3].any()
+    assert not drawn(draw_text, "")[..., 3].any()
+    assert not drawn(draw_text, "0.42", visible=False)[..., 3].any()
 
 
-def test_a_stamp_refuses_to_turn():
-    with pytest.raises(ValueError, match="rotation is 38"):
-        StampedText(0, 0, "word", rotation=38)
+@pytest.mark.parametrize("look", [
+    {"rotation": 38}, {"bbox": {"facecolor": style.ACCENT}}, {"linespacing": 1.6}, {"family": "DejaVu Serif"},
+    {"alpha": 0.5},
+])  # fmt: skip
+def test_words_that_turn_or_stand_on_a_box_look_right_too(look):
+    drawn(draw_text, "0.42\nand more")
+    assert np.abs(drawn(draw_text, "0.42\nand more", **look) - drawn(plain, "0.42\nand more", **look)).max() <= 2

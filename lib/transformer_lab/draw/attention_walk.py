@@ -10,7 +10,7 @@ from matplotlib.path import Path
 from transformer_lab.draw import style
 from transformer_lab.draw.attention_mix import Mixing
 from transformer_lab.draw.attention_place import BAR, LEFT, N_ROWS, NUMBER, WIDTH, Place, number
-from transformer_lab.draw.canvas import Region, region
+from transformer_lab.draw.canvas import Area, region
 from transformer_lab.draw.sheet import SheetPicture, boxes
 
 STEPS = ("scores", "scaled", "masked", "weights", "mixed")
@@ -146,7 +146,7 @@ class AttentionWalkPicture(SheetPicture):
             text.set_text("" if value is None else number(value))
             text.set_weight("bold" if r == step == 3 and value == mine[3].max() else "normal")
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         found = []
         for q, asking in enumerate(result.tokens):
             for k, answering in enumerate(result.tokens):

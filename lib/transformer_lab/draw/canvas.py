@@ -6,16 +6,18 @@ or shown twice.
 """
 
 import io
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from transformer_lab.draw import style
+from transformer_lab.draw.stamps import draw_text
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,16 @@ class Region:
     top: int
     right: int
     bottom: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Area:
+    """A rectangle in the data coordinates of ``axes``, and what it reads out; made with `region`."""
+
+    axes: Axes
+    x: tuple[float, float]
+    y: tuple[float, float]
     text: str
 
 
@@ -63,17 +75,14 @@ class Picture:
     def update(self, result: Any) -> None:
         """Set the changing artists. A picture that never changes has none."""
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         """What the pointer can read, made with `region`."""
         return []
 
 
-def region(axes: Axes, x: tuple[float, float], y: tuple[float, float], text: str) -> Region:
-    """The rectangle between two data coordinates a side of ``axes``, as a `Region`."""
-    corners = axes.transData.transform([(x[0], y[0]), (x[1], y[1])])
-    (left, right), (low, high) = np.sort(np.rint(corners), axis=0).T.astype(int)
-    height = int(axes.figure.bbox.height)
-    return Region(int(left), height - int(high), int(right), height - int(low), text)
+def region(axes: Axes, x: tuple[float, float], y: tuple[float, float], text: str) -> Area:
+    """What the pointer reads between two data coordinates a side of ``axes``."""
+    return Area(axes, x, y, text)
 
 
 class Canvas:
@@ -95,7 +104,10 @@ class Canvas:
             canvas = self._figure.canvas
             canvas.restore_region(self._background)
             for artist in self._changing:
-                self._figure.draw_artist(artist)
+                if isinstance(artist, Text):
+                    draw_text(artist, canvas.get_renderer())
+                else:
+                    self._figure.draw_artist(artist)
             return self._encode(result)
         except Exception:
             self._built_for = None
@@ -116,4 +128,17 @@ class Canvas:
         file = io.BytesIO()
         # Level 3 was the fastest of those measured on these mostly flat pictures, and near the smallest.
         image.save(file, format="png", compress_level=3)
-        return Rendering(file.getvalue(), *image.size, tuple(self._picture.regions(result)))
+        return Rendering(file.getvalue(), *image.size, _in_pixels(self._picture.regions(result)))
+
+
+def _in_pixels(areas: Sequence[Area]) -> tuple[Region, ...]:
+    # One transform for all areas of an axes: a map has more than a hundred of them.
+    found = {}
+    for axes in dict.fromkeys(area.axes for area in areas):
+        places = [i for i, area in enumerate(areas) if area.axes is axes]
+        corners = [corner for i in places for corner in zip(areas[i].x, areas[i].y, strict=True)]
+        pixels = np.rint(axes.transData.transform(corners)).astype(int).reshape(-1, 2, 2)
+        height = round(axes.figure.bbox.height)
+        for i, ((left, low), (right, high)) in zip(places, np.sort(pixels, axis=1).tolist(), strict=True):
+            found[i] = Region(left, height - high, right, height - low, areas[i].text)
+    return tuple(found[i] for i in range(len(areas)))

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Region, region
-from transformer_lab.draw.sheet_picture import SheetPicture
+from transformer_lab.draw.canvas import Area, region
+from transformer_lab.draw.sheet import SheetPicture
 
 WIDTH, HEIGHT = 9.0, 6.75
 PANEL = (4.3, 2.85)
@@ -28,17 +28,17 @@ class ClinicPicture(SheetPicture):
     """Draws an examination: ``found`` by test name, ``words``, ``n_pads``, a diagnosis's ``title``, ``correct``."""
 
     def __init__(self, figure: Figure, result: Any) -> None:
-        super().__init__(figure, result)
+        self.open_sheet(figure, result)
         self._words = result.words
         for name, (left, top) in PLACES.items():
-            self.box(left, top, *PANEL, facecolor="none", edgecolor=style.GRID, lw=1)
+            self.rectangle(left, top, *PANEL, facecolor="none", edgecolor=style.GRID, lw=1)
             self.text(left + 0.12, top + 0.22, TITLES[name], size="large", ha="left", weight="bold")
         self._make_future(*PLACES["future"])
         self._make_padding(*PLACES["padding"])
         self._make_rows(*PLACES["rows"], result.n_pads)
         self._make_labels(*PLACES["labels"], result.n_pads)
         self._covers = {name: self._cover(*place) for name, place in PLACES.items()}
-        self._frame = self.frame(0.12, HEIGHT - 0.68, WIDTH - 0.26, 0.54)
+        self._frame = self.box(0.12, HEIGHT - 0.68, WIDTH - 0.26, 0.54, radius=0.06, moves=True, zorder=2)
         self._verdict = self.text(WIDTH / 2, HEIGHT - 0.41, size="large", moves=True, weight="bold")
 
     @staticmethod
@@ -51,7 +51,7 @@ class ClinicPicture(SheetPicture):
 
     def _cover(self, left: float, top: float) -> tuple:
         """A blank sheet over a panel, for a test that was not run."""
-        blank = self.box(
+        blank = self.rectangle(
             left + 0.06, top + 0.4, PANEL[0] - 0.12, PANEL[1] - 0.46, moves=True, facecolor=style.BACKGROUND, zorder=8
         )
         note = self.text(left + PANEL[0] / 2, top + 1.55, "not run yet", moves=True, color=style.MUTED, zorder=9)
@@ -61,7 +61,7 @@ class ClinicPicture(SheetPicture):
         return [self.text(x, y, size="small", moves=True, **kwargs) for x, y in places]
 
     def _boxes(self, places: Sequence[tuple[float, float]], width: float, height: float, **kwargs: Any) -> list:
-        return [self.box(x, y, width, height, moves=True, **kwargs) for x, y in places]
+        return [self.rectangle(x, y, width, height, moves=True, **kwargs) for x, y in places]
 
     def _make_future(self, left: float, top: float) -> None:
         n = len(self._words)
@@ -86,8 +86,10 @@ class ClinicPicture(SheetPicture):
         self.line((x0, x0 + slot * len(self._words)), (self._padding_base,) * 2, color=style.MUTED)
         self._padding_slots = [(x0 + i * slot, slot) for i in range(len(self._words))]
         for (x, _), word in zip(self._padding_slots, self._words, strict=True):
-            self.box(x + 0.06, self._padding_base + 0.08, slot - 0.12, 0.3, facecolor=style.tint(style.VALUE, 0.72),
-                     edgecolor=style.VALUE)  # fmt: skip
+            self.rectangle(
+                x + 0.06, self._padding_base + 0.08, slot - 0.12, 0.3, facecolor=style.tint(style.VALUE, 0.72),
+                edgecolor=style.VALUE,
+            )  # fmt: skip
             self.text(x + slot / 2, self._padding_base + 0.23, word)
         self._padding_bars = self._boxes(
             [(x + 0.14, self._padding_base) for x, _ in self._padding_slots], slot - 0.28, 0,
@@ -123,7 +125,7 @@ class ClinicPicture(SheetPicture):
                   color=style.MUTED)  # fmt: skip
         for i, name in enumerate(("pad",) * n_pads + self._words):
             looks = HATCHED if i < n_pads else {"facecolor": style.tint(style.VALUE, 0.72), "edgecolor": style.VALUE}
-            self.box(x0 + i * slot + 0.02, top + 0.74, slot - 0.04, 0.32, **looks)
+            self.rectangle(x0 + i * slot + 0.02, top + 0.74, slot - 0.04, 0.32, **looks)
             words = self.text(x0 + (i + 0.5) * slot, top + 0.9, name, size="small")
             if i < n_pads:
                 words.set_bbox({"facecolor": style.BACKGROUND, "edgecolor": "none", "pad": 1})
@@ -183,7 +185,7 @@ class ClinicPicture(SheetPicture):
             words.set(text=label or "–", color=style.TEXT if label else style.MUTED)
         self._loss.set_text(f"loss: {found.loss:.3f} with 3 pads, {found.loss_with_more_pads:.3f} with 12")
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         if "future" not in result.found:
             return []
         found, moved = [], result.found["future"].moved

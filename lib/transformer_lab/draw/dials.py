@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Wedge
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Region, region
+from transformer_lab.draw.canvas import Area, region
 from transformer_lab.draw.sheet import SheetPicture, strip
 
 WIDTH = 9.0
@@ -95,7 +95,7 @@ class ClockPicture(SheetPicture):
         self._strips.set_verts(corners)
         self._strips.set_facecolor(style.SIGNED(0.5 + values / 2))
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         found = []
         for pair, dial in enumerate(self._dials):
             (a, b), (c, d) = result.first[pair].tolist(), result.second[pair].tolist()

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Picture, Region, region
+from transformer_lab.draw.canvas import Area, Picture, region
 
 NAMES = {"none": "none", "learned": "learned table", "sinusoidal": "sinusoidal", "rope": "RoPE", "alibi": "ALiBi"}
 TITLES = {"two back": "Say the symbol two back", "nearest mark": "Say the nearest earlier mark"}
@@ -66,7 +66,7 @@ class ExtrapolationPicture(Picture):
         axes.text(x, y, words, color=style.TEXT if colour == style.ACCENT else colour, ha=ha, va="center",
                   fontsize=style.current().font_small + 1, weight="bold", linespacing=1.1)  # fmt: skip
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         found = []
         for axes, runs in zip(self._axes, result, strict=True):
             half = (runs.positions[1] - runs.positions[0]) / 2

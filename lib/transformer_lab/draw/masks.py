@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Picture, Region, region
+from transformer_lab.draw.canvas import Area, Picture, region
 
 _ALLOWED = style.tint(style.QUERY, 0.35)
 _LEAK = style.KEY
@@ -80,7 +80,7 @@ class Grid:
                 fontsize=style.current().font_normal, animated=True,
             )  # fmt: skip
 
-    def regions(self, n_query: int, sentence: Callable[[int, int], str]) -> list[Region]:
+    def regions(self, n_query: int, sentence: Callable[[int, int], str]) -> list[Area]:
         """One read-out a cell; ``sentence(query, key)`` says it."""
         first = self._n - n_query
         return [
@@ -118,7 +118,7 @@ class PaintedMaskPicture(Picture):
         for grid, reading in zip(self._grids, (mask, ~mask), strict=True):
             grid.update(reading, result.query_tokens, result.key_tokens, row=result.row)
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         mask = result.mask.tolist()
 
         def reader(opposite: bool) -> Callable[[int, int], str]:
@@ -157,7 +157,7 @@ class LeakTestPicture(Picture):
                 grid.axes.text(-0.8, n / 2, "output", color=style.QUERY, rotation=90, **middle)
             self._grids.append(grid)
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         def reader(moved: list[list[float]]) -> Callable[[int, int], str]:
             def sentence(output: int, token: int) -> str:
                 return f"Changing token {token + 1} moves output {output + 1} by {moved[output][token]:.3g}"

@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Region, region
-from transformer_lab.draw.sheet_picture import SheetPicture
+from transformer_lab.draw.canvas import Area, region
+from transformer_lab.draw.sheet import SheetPicture
 
 WIDTH, HEIGHT = 9.0, 5.4
 PANELS = (0.2, 4.75)  # left edges of the two batches
@@ -28,7 +28,7 @@ class PaddingPicture(SheetPicture):
     """Draws a comparison: classes, and first and second, each with words, pads, weights, logits and predicted class."""
 
     def __init__(self, figure: Figure, result: Any) -> None:
-        super().__init__(figure, result)
+        self.open_sheet(figure, result)
         self._low, self._high = result.logit_range
         batches = zip(PANELS, (result.first, result.second), COLOURS, ("A", "B"), strict=True)
         self._batches = [_Batch(self, *batch) for batch in batches]
@@ -56,7 +56,7 @@ class PaddingPicture(SheetPicture):
             for batch, colour in enumerate(COLOURS):
                 y = top + 0.02 + 0.21 * batch
                 self._logit_bars.append(
-                    self.box(zero, y, 0, 0.19, moves=True, facecolor=colour, edgecolor=style.TEXT, lw=0.6)
+                    self.rectangle(zero, y, 0, 0.19, moves=True, facecolor=colour, edgecolor=style.TEXT, lw=0.6)
                 )
                 self._logit_numbers.append(self.text(zero, y + 0.1, size="small", moves=True))
 
@@ -64,13 +64,13 @@ class PaddingPicture(SheetPicture):
         self._answers = []
         for row, (name, colour) in enumerate(zip("AB", COLOURS, strict=True)):
             y = LOGITS_TOP + 0.02 + 0.44 * row
-            self.box(VERDICT, y, 0.3, 0.34, facecolor=colour)
+            self.rectangle(VERDICT, y, 0.3, 0.34, facecolor=colour)
             self.text(VERDICT + 0.15, y + 0.175, name, weight="bold", color=style.text_on(colour))
             self._answers.append(
                 self.text(VERDICT + 0.42, y + 0.175, size="large", moves=True, ha="left", weight="bold")
             )
         self.text(VERDICT, LOGITS_TOP - 0.25, "The user sees", ha="left", weight="bold")
-        self._frame = self.frame(VERDICT, LOGITS_TOP + 0.97, 2.15, 0.48)
+        self._frame = self.box(VERDICT, LOGITS_TOP + 0.97, 2.15, 0.48, radius=0.06, moves=True, zorder=2)
         self._verdict = self.text(VERDICT + 1.075, LOGITS_TOP + 1.21, moves=True, linespacing=1.25, weight="bold")
 
     def _logit_x(self, value: float) -> float:
@@ -102,7 +102,7 @@ class PaddingPicture(SheetPicture):
         self._verdict.set_text(f"{verdict}\nlargest gap {'0.00000' if locked else f'{result.gap:.2f}'}")
         self._verdict.set_color(colour)
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         found = []
         for index, (batch, reading) in enumerate(zip(self._batches, (result.first, result.second), strict=True)):
             found += batch.regions(reading, self.axes)
@@ -122,24 +122,28 @@ class _Batch:
         shift = PAD_SLOT * slot if reading.side == "left" else 0.0
         self._word_slots = [(left + shift + i * slot, slot) for i in range(len(words))]
         self._pad_slot = (left + (0.0 if shift else len(words) * slot), PAD_SLOT * slot)
-        sheet.box(left, 0.12, 0.3, 0.34, facecolor=colour)
+        sheet.rectangle(left, 0.12, 0.3, 0.34, facecolor=colour)
         sheet.text(left + 0.15, 0.29, name, weight="bold", color=style.text_on(colour))
         self._title = sheet.text(left + 0.42, 0.29, size="large", moves=True, ha="left", weight="bold")
         fill, pad_fill = style.tint(style.VALUE, 0.72), style.tint(style.PAD, 0.45)
         self._bars, self._numbers = [], []
         for word, (x, width) in zip(words, self._word_slots, strict=True):
             self._bars.append(
-                sheet.box(x + 0.14 * width, BASE, 0.72 * width, 0, moves=True, facecolor=style.tint(style.VALUE, 0.3),
-                          edgecolor=style.VALUE, lw=1)
+                sheet.rectangle(
+                    x + 0.14 * width, BASE, 0.72 * width, 0, moves=True, facecolor=style.tint(style.VALUE, 0.3),
+                    edgecolor=style.VALUE, lw=1,
+                )
             )  # fmt: skip
             self._numbers.append(sheet.text(x + width / 2, BASE, moves=True, va="bottom", size="small"))
-            sheet.box(x + 0.03, BASE + 0.06, width - 0.06, CHIP, facecolor=fill, edgecolor=style.VALUE, lw=1)
+            sheet.rectangle(x + 0.03, BASE + 0.06, width - 0.06, CHIP, facecolor=fill, edgecolor=style.VALUE, lw=1)
             sheet.text(x + width / 2, BASE + 0.06 + CHIP / 2, word, size="small" if len(word) > 5 else "normal")
         x, width = self._pad_slot
         hatched = {"edgecolor": style.HATCH_INK, "hatch": style.PAD_HATCH, "lw": 1}
-        self._tower = sheet.box(x + 0.14 * width, BASE, 0.72 * width, 0, moves=True, facecolor=pad_fill, **hatched)
+        self._tower = sheet.rectangle(
+            x + 0.14 * width, BASE, 0.72 * width, 0, moves=True, facecolor=pad_fill, **hatched
+        )
         self._lost = sheet.text(x + width / 2, BASE, moves=True, va="bottom", size="large", weight="bold")
-        self._chip = sheet.box(x + 0.03, BASE + 0.06, width - 0.06, CHIP, moves=True, **hatched)
+        self._chip = sheet.rectangle(x + 0.03, BASE + 0.06, width - 0.06, CHIP, moves=True, **hatched)
         self._pad_fill = pad_fill
         self._count = sheet.text(
             x + width / 2, BASE + 0.06 + CHIP / 2, moves=True,
@@ -150,8 +154,10 @@ class _Batch:
         sheet.text(middle, BASE + CHIP + 0.2, "share of the words’ attention", size="small", color=style.MUTED)
         self._left, self._mask = left, sheet.text(left + PANEL_WIDTH, 0.29, moves=True, ha="right", weight="bold")
         top, height = STRIP
-        self._strip_words = sheet.box(left, top, 0, height, moves=True, facecolor=style.tint(style.VALUE, 0.3))
-        self._strip_pads = sheet.box(left, top, 0, height, moves=True, facecolor=pad_fill, **(hatched | {"lw": 0.6}))
+        self._strip_words = sheet.rectangle(left, top, 0, height, moves=True, facecolor=style.tint(style.VALUE, 0.3))
+        self._strip_pads = sheet.rectangle(
+            left, top, 0, height, moves=True, facecolor=pad_fill, **(hatched | {"lw": 0.6})
+        )
         sheet.line((left, left + PANEL_WIDTH), (BASE, BASE), color=style.MUTED, zorder=3)
 
     def update(self, reading: Any, masked: bool) -> None:
@@ -173,7 +179,7 @@ class _Batch:
         self._count.set_text(pads(reading.n_pads))
         self._each.set_text(each_pad(reading))
 
-    def regions(self, reading: Any, axes: Any) -> list[Region]:
+    def regions(self, reading: Any, axes: Any) -> list[Area]:
         top, bottom = BASE - TALLEST - 0.2, BASE + 0.06 + CHIP
         found = []
         for word, weight, (x, width) in zip(reading.words, reading.word_weights, self._word_slots, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Picture, Region, region
+from transformer_lab.draw.canvas import Area, Picture, region
 
 LARGEST = 12
 
@@ -38,7 +38,7 @@ class PairsPicture(Picture):
         self._pairs.set_offsets(np.column_stack([columns.ravel(), rows.ravel()]))
         self._title.set_text(f"{result} × {result} = {result * result}")
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         span = range(1, result + 1)
         return [
             region(self._axes, (whom - 0.5, whom + 0.5), (who - 0.5, who + 0.5), f"token {who} looks at token {whom}")

@@ -12,7 +12,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Region, region
+from transformer_lab.draw.canvas import Area, region
 from transformer_lab.draw.sheet import SheetPicture, strip
 
 WIDTH = 9.0
@@ -127,7 +127,7 @@ class PermutationPicture(SheetPicture):
         line.set_path(Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]))
         line.set(edgecolor=CHANGED if changed else SAME, linestyle=(0, (4, 2)) if changed else "-", linewidth=2.4)
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         found = []
         for place, token in enumerate(result.order):
             y = (self._top(place), self._top(place) + HEIGHT)

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Picture, Region, region
+from transformer_lab.draw.canvas import Area, Picture, region
 
 CURVES = (("unscaled", "q·k", style.KEY, "s", "--"), ("scaled", "q·k ÷ √d_k", style.QUERY, "o", "-"))
 PANELS = (
@@ -95,7 +95,7 @@ class ScalingPicture(Picture):
             line.set_xdata([result.d_k, result.d_k])
             dot.set_data([result.d_k], [getattr(shown, name)])
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         return [
             region(self._bar_axes, (k - 0.5, k + 0.5), (0, 1), f"key {k + 1}: weight {float(weight):.3f}")
             for k, weight in enumerate(result.weights)

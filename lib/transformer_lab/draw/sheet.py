@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
 from transformer_lab.draw import style
 from transformer_lab.draw.canvas import Picture
-from transformer_lab.draw.stamps import StampedText
 
 
 class SheetPicture(Picture):
@@ -31,16 +30,19 @@ class SheetPicture(Picture):
         look = {"ha": "center", "va": "center", "color": style.TEXT, "family": style.FONT, "zorder": 5} | kwargs
         return self.axes.text(x, y, words, fontsize=points, animated=moves, parse_math=False, **look)
 
-    def stamp(self, x: float, y: float, *, size: str = "small", **kwargs: Any) -> StampedText:
-        """Words that change often, empty at first: the fast kind of text, for the numbers of a map."""
-        points = getattr(style.current(), f"font_{size}")
-        look = {"ha": "center", "va": "center", "color": style.TEXT, "family": style.FONT, "zorder": 5} | kwargs
-        text = StampedText(x, y, "", fontsize=points, animated=True, transform=self.axes.transData, **look)
-        return self.axes.add_artist(text)
+    def stamp(self, x: float, y: float, *, size: str = "small", **kwargs: Any) -> Text:
+        """Words that change, empty at first."""
+        return self.text(x, y, size=size, moves=True, **kwargs)
 
-    def stamps(self, places: Iterable[tuple[float, float]], **kwargs: Any) -> list[StampedText]:
-        """One stamp at each place."""
+    def stamps(self, places: Iterable[tuple[float, float]], **kwargs: Any) -> list[Text]:
+        """One changing text at each place."""
         return [self.stamp(x, y, **kwargs) for x, y in places]
+
+    def rectangle(
+        self, x: float, y: float, width: float, height: float, *, moves: bool = False, **kwargs: Any
+    ) -> Rectangle:
+        """A rectangle by its top left corner."""
+        return self.axes.add_patch(Rectangle((x, y), width, height, animated=moves, **({"zorder": 2} | kwargs)))
 
     def box(
         self, x: float, y: float, width: float, height: float, *, radius: float = 0.08, moves: bool = False,

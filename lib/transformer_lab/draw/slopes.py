@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Region, region
+from transformer_lab.draw.canvas import Area, region
 from transformer_lab.draw.sheet import SheetPicture
 
 WIDTH, HEIGHT = 9.0, 3.7
@@ -83,7 +83,7 @@ class SlopesPicture(SheetPicture):
         pairs = zip(self._edges, self._edges[1:], tops, strict=False)
         self._bars.set_verts([np.array([(a, BASE), (b, BASE), (b, top), (a, top)]) for a, b, top in pairs])
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         found = []
         for head, slope in enumerate(result.slopes):
             x = (self._bar(head) - self._slot / 2, self._bar(head) + self._slot / 2)

@@ -1,0 +1,81 @@
+"""One update of every widget against the naive widget of the same picture, in CPU time; prints ratios.
+
+    python tests/benchmarks/widgets.py
+
+Naive is what ``interact`` and ``plt.show`` do: compute, a new pyplot figure, everything drawn, a tight bounding box,
+a PNG. Both sides compute the same results and draw the same pictures. The budget is one fifth. Exits 1 when over it.
+"""
+
+import io
+import sys
+import time
+from collections.abc import Callable, Iterable
+from statistics import median
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+
+from transformer_lab.draw import style
+from transformer_lab.lesson import begin
+from transformer_lab.widgets.attention_explorer import attention_explorer
+from transformer_lab.widgets.bug_clinic import bug_clinic
+from transformer_lab.widgets.explorer import Explorer
+from transformer_lab.widgets.mask_painter import mask_painter
+from transformer_lab.widgets.padding_lab import padding_lab
+from transformer_lab.widgets.pairs import pairs_explorer
+from transformer_lab.widgets.scaling_sweep import scaling_sweep
+
+BUDGET = 1 / 5
+# Each widget with a control to move and the values it is moved through.
+MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
+    "pairs explorer": (pairs_explorer, "n_tokens", [1, 4, 8, 12]),
+    "attention explorer": (attention_explorer, "temperature", [0.5, 1.5, 2.0, 3.0]),
+    "scaling sweep": (scaling_sweep, "d_k", [4, 16, 64, 256]),
+    "mask painter": (mask_painter, "row", [1, 3, 5, 7]),
+    "padding lab": (padding_lab, "n_pads", [0, 30, 60, 124]),
+    "bug clinic": (bug_clinic, "next_patient", [1, 2, 3, 4]),
+}
+
+
+def naive_update(widget: Explorer, values: dict) -> None:
+    """What a widget without a kept background does for one change."""
+    result = widget._compute(**values)
+    widget._describe(result)
+    picture_class = widget._canvas._picture_class
+    figure = plt.figure(figsize=picture_class.size(result), dpi=style.current().dpi)
+    picture_class(figure, result).update(result)
+    for artist in figure.findobj(lambda artist: artist.get_animated()):
+        artist.set_animated(False)
+    figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
+    plt.close(figure)
+
+
+def cpu_ms(work: Callable[[object], None], values: Iterable) -> float:
+    """The median CPU time of one call, after one round of warming up."""
+    times = []
+    for turn in range(4):
+        for value in values:
+            start = time.process_time()
+            work(value)
+            if turn:
+                times.append(1000 * (time.process_time() - start))
+    return median(times)
+
+
+def main() -> int:
+    begin()
+    over = False
+    print(f"{'widget':20}{'ours':>8}{'naive':>8}{'ratio':>8}   budget {BUDGET:.2f}")
+    for name, (make, control, values) in MOVES.items():
+        widget = make()
+        ours = cpu_ms(lambda value: widget.set(**{control: value}), values)  # noqa: B023
+        naive = cpu_ms(lambda value: naive_update(widget, {**widget.values, control: value}), values)  # noqa: B023
+        over |= ours / naive > BUDGET
+        print(f"{name:20}{ours:8.1f}{naive:8.1f}{ours / naive:8.2f}{'   OVER' if ours / naive > BUDGET else ''}")
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
