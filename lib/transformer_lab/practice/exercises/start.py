@@ -21,7 +21,7 @@ N_PAIRS = FunctionExercise(
     cases=lambda: tuple(
         Case(label, {"n_tokens": n}) for label, n in (("one token", 1), ("four tokens", 4), ("512 tokens", 512))
     ),
-    outputs=(Output("number of pairs"),),
+    outputs=(Output("count"),),
     mistakes=(
         Mistake(
             {"counted": "not itself"},
