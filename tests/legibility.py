@@ -11,11 +11,13 @@ def unreadable(picture_class, results, slack: float = 1.0) -> list[str]:
     """Draw the results one after the other on one figure, as a widget does, and report every text in trouble."""
     figure = style.new_figure(*picture_class.size(results[0]))
     picture = picture_class(figure, results[0])
+    figure.canvas.draw()  # only drawing puts the labels of the axes in their place
     renderer = figure.canvas.get_renderer()
     found = []
     for result in results:
         picture.update(result)
         texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+        texts = [text for text in texts if text not in unused_labels(figure)]
         boxes = {text: text.get_window_extent(renderer) for text in texts}
         for text, box in boxes.items():
             inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
@@ -27,3 +29,15 @@ def unreadable(picture_class, results, slack: float = 1.0) -> list[str]:
             if wide > slack and high > slack:
                 found.append(f"{one.get_text()!r} runs into {other.get_text()!r}")
     return found
+
+
+def unused_labels(figure) -> set[Text]:
+    """Labels of ticks outside the limits of their axis: matplotlib keeps them and draws none of them."""
+    labels = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not low <= tick.get_loc() <= high:
+                    labels |= {tick.label1, tick.label2}
+    return labels

@@ -11,12 +11,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from transformer_lab.draw import style
-from transformer_lab.draw.canvas import Picture, Region, region
+from transformer_lab.draw.canvas import Area, Picture, region
 
 _NAME_LETTERS = 20
 _READ_OUTS = 60  # strips that answer to the pointer
 _MARKERS = 9  # markers along a curve
 _STEPS = (1, 2, 2.5, 5, 10)  # between ticks, times a power of ten
+_MOST_CURVES = 12  # that still have room for their names
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class LineChart:
         x_log, y_log: logarithmic axes; values that are not positive are left out.
         x_range, y_range: limits of the axes; found from the values unless given.
         levels: named horizontal lines to compare the curves with, such as "chance".
+        looks: numbers of the colour and of the dash and marker of a curve, for curves that form families; each curve
+            takes the number of its place for both unless it is named here.
     """
 
     series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -41,13 +44,25 @@ class LineChart:
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
     levels: Mapping[str, float] = field(default_factory=dict)
+    looks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.series) <= len(style.SERIES):
-            raise ValueError(f"a chart shows 1 to {len(style.SERIES)} curves; got {len(self.series)}.")
+        if not 1 <= len(self.series) <= _MOST_CURVES:
+            raise ValueError(f"a chart shows 1 to {_MOST_CURVES} curves; got {len(self.series)}.")
+        looks = [self.look(name) for name in self.series]
+        if len(set(looks)) < len(looks) or max(map(max, looks)) >= len(style.SERIES):
+            raise ValueError(
+                f"the curves look alike: there are {len(style.SERIES)} colours and as many dashes, numbered from 0. "
+                "Give looks= a different pair of numbers for each curve."
+            )
         for name, (x, y) in self.series.items():
             if len(x) != len(y) or not len(x):
                 raise ValueError(f"curve {name!r} has {len(x)} x values and {len(y)} y values; give each x one y.")
+
+    def look(self, name: str) -> tuple[int, int]:
+        """Numbers of the colour and of the dash and marker of a curve."""
+        place = list(self.series).index(name)
+        return self.looks.get(name, (place, place))
 
 
 class Curves(Picture):
@@ -67,7 +82,7 @@ class Curves(Picture):
         chart = cls.chart(result)
         return (
             tuple(chart.series), chart.x_label, chart.y_label, chart.title, chart.x_log, chart.y_log,
-            tuple(chart.levels.items()), _limits(chart, 0), _limits(chart, 1),
+            tuple(chart.levels.items()), tuple(map(chart.look, chart.series)), _limits(chart, 0), _limits(chart, 1),
         )  # fmt: skip
 
     def __init__(self, figure: Figure, result: Any) -> None:
@@ -97,12 +112,12 @@ class Curves(Picture):
         for level in chart.levels.values():
             axes.axhline(level, color=style.MUTED, linewidth=1.2, dashes=(2, 2))
         self._lines, self._samples, self._names = [], [], []
+        looks = [
+            {"color": style.SERIES[colour], "linestyle": style.DASHES[dash], "marker": style.MARKERS[dash]}
+            for colour, dash in map(chart.look, chart.series)
+        ]
         for index, name in enumerate(names):
-            look = (
-                {"color": style.SERIES[index], "linestyle": style.DASHES[index], "marker": style.MARKERS[index]}
-                if index < len(chart.series)
-                else {"color": style.MUTED, "linestyle": ":"}
-            )
+            look = looks[index] if index < len(chart.series) else {"color": style.MUTED, "linestyle": ":"}
             look |= {"linewidth": 2.0, "markersize": 5.5, "animated": True}
             if index < len(chart.series):
                 (line,) = axes.plot([], [], **look)
@@ -149,7 +164,7 @@ class Curves(Picture):
             heights[below] = min(heights[below], heights[above] - (needs[below] + needs[above]) / 2)
         return heights
 
-    def regions(self, result: Any) -> list[Region]:
+    def regions(self, result: Any) -> list[Area]:
         chart = self.chart(result)
         points = np.unique(np.concatenate([np.asarray(x, dtype=float) for x, _ in chart.series.values()]))
         low, high = self.axes.get_xlim()

@@ -4,8 +4,8 @@ A cell makes one step: it reads the input of this position and what the last ste
 next. `unroll` repeats it from position to position. A step keeps the gates that made it, so after `unroll` every gate
 of every position can be read: ``unroll(lstm, x).forget_gate``.
 
-Names in the formulas: x is the input, h the hidden state, c the LSTM's cell state; each gate has its own W (for x),
-U (for h) and bias b. σ is the logistic function, ⊙ the product of each element with its partner.
+Names in the formulas: x is the input, h the hidden state, c the LSTM's cell state, a prime marks what is new; each gate
+has its own W (for x), U (for h) and bias b. σ is the logistic function, ⊙ multiplies element by element.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,6 +61,7 @@ class RecurrentCell(nn.Module):
 
     step: type[Step]
     n_blocks: int
+    carries: tuple[str, ...] = ("hidden",)  # the fields of a step that the next step reads
 
     def __init__(self, d_input: int, d_hidden: int, *, bias_vectors: int = 1) -> None:
         super().__init__()
@@ -94,7 +95,7 @@ class RecurrentCell(nn.Module):
 
 
 class RNNCell(RecurrentCell):
-    """h' = tanh(W x + U h + b): the plain recurrent network (Elman 1990).
+    """h' = tanh(x W + h U + b): the plain recurrent network (Elman 1990).
 
     ``activation`` replaces tanh, e.g. ``torch.relu``; ``nn.Identity()`` makes the network linear.
     """
@@ -115,15 +116,15 @@ class RNNCell(RecurrentCell):
 class LSTMCell(RecurrentCell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000)."""
 
-    step, n_blocks = LSTMStep, 4
+    step, n_blocks, carries = LSTMStep, 4, ("hidden", "cell")
 
     def forward(self, x: Float[Tensor, "batch d_input"], last: LSTMStep) -> LSTMStep:
         self._check(x, last)
         i, f, g, o = (self.from_input(x) + self.from_hidden(last.hidden)).chunk(4, dim=-1)
-        input_gate = torch.sigmoid(i)  # i = σ(W_i x + U_i h + b_i)
-        forget_gate = torch.sigmoid(f)  # f = σ(W_f x + U_f h + b_f)
-        candidate = torch.tanh(g)  # g = tanh(W_g x + U_g h + b_g)
-        output_gate = torch.sigmoid(o)  # o = σ(W_o x + U_o h + b_o)
+        input_gate = torch.sigmoid(i)  # i = σ(x W_i + h U_i + b_i)
+        forget_gate = torch.sigmoid(f)  # f = σ(x W_f + h U_f + b_f)
+        candidate = torch.tanh(g)  # g = tanh(x W_g + h U_g + b_g)
+        output_gate = torch.sigmoid(o)  # o = σ(x W_o + h U_o + b_o)
         cell = forget_gate * last.cell + input_gate * candidate  # c' = f ⊙ c + i ⊙ g
         hidden = output_gate * torch.tanh(cell)  # h' = o ⊙ tanh(c')
         return LSTMStep(hidden, cell, input_gate, forget_gate, output_gate, candidate)
@@ -146,13 +147,13 @@ class GRUCell(RecurrentCell):
         self._check(x, last)
         r_x, z_x, n_x = self.from_input(x).chunk(3, dim=-1)
         r_h, z_h, n_h = self.from_hidden(last.hidden).chunk(3, dim=-1)
-        reset_gate = torch.sigmoid(r_x + r_h)  # r = σ(W_r x + U_r h + b_r)
-        update_gate = torch.sigmoid(z_x + z_h)  # z = σ(W_z x + U_z h + b_z)
+        reset_gate = torch.sigmoid(r_x + r_h)  # r = σ(x W_r + h U_r + b_r)
+        update_gate = torch.sigmoid(z_x + z_h)  # z = σ(x W_z + h U_z + b_z)
         if self.reset_after:
-            candidate = torch.tanh(n_x + reset_gate * n_h)  # n = tanh(W_n x + b_n + r ⊙ (U_n h))
+            candidate = torch.tanh(n_x + reset_gate * n_h)  # n = tanh(x W_n + b_n + r ⊙ (h U_n))
         else:
             n_h = self.from_hidden(reset_gate * last.hidden).chunk(3, -1)[2]
-            candidate = torch.tanh(n_x + n_h)  # n = tanh(W_n x + b_n + U_n (r ⊙ h))
+            candidate = torch.tanh(n_x + n_h)  # n = tanh(x W_n + b_n + (r ⊙ h) U_n)
         hidden = (1 - update_gate) * candidate + update_gate * last.hidden  # h' = (1 − z) ⊙ n + z ⊙ h
         return GRUStep(hidden, reset_gate, update_gate, candidate)
 

@@ -14,10 +14,11 @@ from matplotlib.figure import Figure
 from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
 from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
 from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
+from transformer_lab.draw.diagrams.recurrence import gru_cell, lstm_cell, rnn_chain
 
 __all__ = [
     "ALT", "LESSONS", "attention_flow", "available_lessons", "causal_triangle", "course_map", "draw_all",
-    "learning_loop", "padding_bug", "rhythm", "svg", "write_all",
+    "gru_cell", "learning_loop", "lstm_cell", "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
 ]  # fmt: skip
 
 ALT = {
@@ -46,6 +47,22 @@ ALT = {
         "equal scores, the words get 57% of the attention in the first batch and 3% in the second; the pads get "
         "the rest. With the mask the words get 100% in both batches."
     ),
+    "rnn_chain": (
+        "Five tokens, The cat that I saw, each with a hidden state above it. From the hidden state of the first "
+        "token to that of the fifth, recurrence takes 4 transitions, one after another. Attention takes 1 step, "
+        "whatever lies between."
+    ),
+    "lstm_cell": (
+        "An LSTM step. The cell state c runs straight along the top: it is multiplied by the forget gate f (keep), "
+        "then the input gate i times the candidate g is added (write). The new cell state, through tanh and times "
+        "the output gate o, is the new hidden state h (show). All gates and the candidate read the input x and the "
+        "old h."
+    ),
+    "gru_cell": (
+        "A GRU step. The hidden state h runs straight along the top: it is multiplied by the update gate z (keep), "
+        "then 1 minus z times the candidate n is added (write). The reset gate r decides how much of the old h the "
+        "candidate reads. There is no separate cell state. Gates and candidate read the input x and the old h."
+    ),
     "learning_loop": (
         "A loop of four steps: predict an answer, build the idea in a few lines, look at it and move it, check the "
         "claim and your own code; then predict again."
@@ -68,6 +85,9 @@ def draw_all(available: Collection[int]) -> dict[str, Figure]:
         "course_map": course_map(available),
         "attention_flow": attention_flow(),
         "padding_bug": padding_bug(),
+        "rnn_chain": rnn_chain(),
+        "lstm_cell": lstm_cell(),
+        "gru_cell": gru_cell(),
         "learning_loop": learning_loop(),
     }
 

@@ -145,7 +145,7 @@ LSTM_STEP = FunctionExercise(
         Mistake(
             {"exposed": "raw"},
             "There is no tanh on the exposed cell",
-            "The cell is right. What is shown is `o * torch.tanh(cell)`: the cell may pass 1, the hidden state may not.",
+            "The cell is right. What is shown is `o * torch.tanh(cell)`: the cell may pass 1, a hidden state may not.",
         ),
         Mistake(
             {"reads": "hidden"},
