@@ -27,7 +27,7 @@ FULL = 1.0  # a change that fills its dot
 
 
 class PermutationPicture(SheetPicture):
-    """Draws a shuffle: tokens, order, before, after, differences, changed, largest, and the scheme and mask in use."""
+    """Draws a shuffle: tokens, order, before, after, differences, changed, largest, and picked tokens."""
 
     @staticmethod
     def size(result: Any) -> tuple[float, float]:
@@ -51,6 +51,8 @@ class PermutationPicture(SheetPicture):
             self._chip(RIGHT_CHIP, place)
             self._words.append(self.text(RIGHT_CHIP + CHIP / 2, self._middle(place), moves=True))
             self._marks.append(self.text(VERDICT, self._middle(place), moves=True, ha="left", weight="bold"))
+        ring = {"fill": False, "edgecolor": style.TEXT, "lw": 2.6, "zorder": 4}
+        self._rings = [self.box(RIGHT_CHIP, 0, CHIP, HEIGHT, radius=0.12, moves=True, **ring) for _ in range(2)]
         self._make_verdict()
 
     def _chip(self, left: float, place: int) -> None:
@@ -104,6 +106,10 @@ class PermutationPicture(SheetPicture):
             changed = result.changed[token]
             difference = f"≠ {result.differences[token]:.2f}" if result.differences[token] >= 0.005 else "≠ 0.00…"
             self._marks[place].set(text=difference if changed else "= same", color=CHANGED if changed else SAME)
+        for index, ring in enumerate(self._rings):
+            ring.set_visible(index < len(result.picked))
+            if index < len(result.picked):
+                ring.set_y(self._top(result.order.index(result.picked[index])))
         colour, count = (CHANGED if any(result.changed) else SAME), sum(result.changed)
         self._frame.set(facecolor=style.tint(colour, 0.86), edgecolor=colour)
         words = f"✗ {count} of {self._n} outputs changed" if count else "✓ every output followed its token"

@@ -39,6 +39,7 @@ class Shuffle:
     causal: bool
     before: Tensor
     after: Tensor
+    picked: tuple[int, ...] = ()  # tokens to point out
 
     @property
     def differences(self) -> tuple[float, ...]:
@@ -55,7 +56,13 @@ class Shuffle:
         return tuple(difference >= UNCHANGED for difference in self.differences)
 
 
-def shuffle(tokens: Sequence[str], order: Sequence[int], scheme: str = "none", causal: bool = False) -> Shuffle:
+def shuffle(
+    tokens: Sequence[str],
+    order: Sequence[int],
+    scheme: str = "none",
+    causal: bool = False,
+    picked: Sequence[int] = (),
+) -> Shuffle:
     """Run one attention on ``tokens`` and on ``tokens`` in the new ``order``, with the same weights.
 
     Raises:
@@ -70,7 +77,7 @@ def shuffle(tokens: Sequence[str], order: Sequence[int], scheme: str = "none", c
         before = attention(position.add(x, place), causal=causal)[0]
         after = torch.empty_like(before)
         after[list(order)] = attention(position.add(x[:, list(order)], place), causal=causal)[0]
-    return Shuffle(tuple(tokens), tuple(order), scheme, causal, before, after)
+    return Shuffle(tuple(tokens), tuple(order), scheme, causal, before, after, tuple(picked))
 
 
 def attention_with(scheme: str) -> tuple[MultiHeadAttention, NoPositions]:

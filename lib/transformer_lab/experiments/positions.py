@@ -11,7 +11,7 @@ from transformer_lab.model.positions import AlibiPositions, RotaryPositions, ali
 
 FARTHEST = 32  # distances shown for ALiBi
 ROPE_BASE = 100.0  # small, so that the slow pair of the picture turns visibly
-QUERY, KEY = (1.0, 0.4, 0.9, -0.3), (0.7, 0.8, 0.2, 0.9)  # the two vectors that the RoPE picture turns
+QUERY, KEY = (1.0, 0.2, -0.8, 0.6), (0.9, -0.4, 0.5, 1.0)  # the two vectors that the RoPE picture turns
 
 
 def wavelengths(d_model: int) -> tuple[float, ...]:

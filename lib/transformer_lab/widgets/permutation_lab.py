@@ -78,8 +78,8 @@ class _Table:
     def _reset(self, found: Mapping[str, Any], pressed: int) -> None:
         self.order.sort()
 
-    def compute(self, sentence: str, scheme: str, causal: bool, **_: Any) -> Shuffle:
-        return shuffle(tokenize(sentence), self.order, scheme, causal)
+    def compute(self, sentence: str, scheme: str, causal: bool, first: int, second: int, **_: int) -> Shuffle:
+        return shuffle(tokenize(sentence), self.order, scheme, causal, picked=(first, second))
 
 
 def describe(result: Shuffle) -> str:

@@ -14,11 +14,12 @@ from matplotlib.figure import Figure
 from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
 from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
 from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
+from transformer_lab.draw.diagrams.positions import content_plus_position
 from transformer_lab.draw.diagrams.recurrence import gru_cell, lstm_cell, rnn_chain
 
 __all__ = [
-    "ALT", "LESSONS", "attention_flow", "available_lessons", "causal_triangle", "course_map", "draw_all",
-    "gru_cell", "learning_loop", "lstm_cell", "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
+    "ALT", "LESSONS", "attention_flow", "available_lessons", "causal_triangle", "content_plus_position", "course_map",
+    "draw_all", "gru_cell", "learning_loop", "lstm_cell", "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
 ]  # fmt: skip
 
 ALT = {
@@ -41,6 +42,12 @@ ALT = {
         "Attention for four tokens, with shapes. X, 4 by d_model, goes through three learned projections to Q, K "
         "and V. Q times K transposed gives scores, 4 by 4. They are divided by the square root of d_k, masked, and "
         "turned by softmax into weights whose rows each sum to 1. Weights times V give the output, 4 by d_v."
+    ),
+    "content_plus_position": (
+        "Three tokens, dog, bites and dog. Each row shows a content vector of six coloured cells, plus a position "
+        "vector of six cells, equals a sum of six cells that enters the first block. The two dogs have the same "
+        "content cells, but other position cells, so their sums differ. The vectors are added, not appended: the "
+        "width stays d_model."
     ),
     "padding_bug": (
         "The sentence 'The film was great' in two batches, with 3 pads and with 124 pads. Without a mask, and with "
@@ -85,6 +92,7 @@ def draw_all(available: Collection[int]) -> dict[str, Figure]:
         "course_map": course_map(available),
         "attention_flow": attention_flow(),
         "padding_bug": padding_bug(),
+        "content_plus_position": content_plus_position(),
         "rnn_chain": rnn_chain(),
         "lstm_cell": lstm_cell(),
         "gru_cell": gru_cell(),
