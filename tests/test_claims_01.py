@@ -21,6 +21,7 @@ from transformer_lab.experiments.gradient_gap import (
 from transformer_lab.experiments.recall import CHANCE, build_reader, compare_recall
 from transformer_lab.experiments.time_length import longest_chain, measure_lengths
 from transformer_lab.model.attention import MultiHeadAttention
+from transformer_lab.model.cache import KeyValueCache
 from transformer_lab.model.recurrence import GRUCell, LSTMCell, RNNCell, at, unroll
 from transformer_lab.tasks.recall import draw_sequences
 from transformer_lab.training import seeded
@@ -346,7 +347,7 @@ def test_order_is_seen_by_recurrence_and_not_by_one_look():
 
 
 @pytest.mark.claim("R6")
-def test_the_state_stays_as_small_as_it_was():
+def test_the_state_stays_as_small_as_it_was_and_attention_keeps_every_token():
     for cell in CELLS:
         cell = build(cell, 3, 4)
         sizes = set()
@@ -354,3 +355,8 @@ def test_the_state_stays_as_small_as_it_was():
             last = at(unroll(cell, random_inputs(n, width=3)), -1)
             sizes.add(sum(getattr(last, name).numel() for name in cell.carries))
         assert sizes == {4 * len(cell.carries)}
+    layer = build(lambda: MultiHeadAttention(4, n_heads=1))
+    for n in (10, 300):
+        cache = KeyValueCache()
+        layer(random_inputs(n, width=4), cache=cache)
+        assert cache.key.numel() + cache.value.numel() == 2 * n * 4

@@ -166,7 +166,7 @@ def test_explore_gap_refuses(gap):
 
 @pytest.mark.parametrize(
     "value, words",
-    [(0.0, "0"), (0.0625, "0.062"), (4.4, "4.4"), (7.1e5, "7·10^5"), (2.4e-5, "2·10^-5"), (1000.0, "1·10^3")],
+    [(0.0, "0"), (0.0625, "0.062"), (4.4, "4.4"), (7.1e5, "7·10⁵"), (2.4e-5, "2·10⁻⁵"), (1000.0, "1·10³")],
 )
 def test_figures_are_short(value, words):
     assert figure(value) == words

@@ -41,7 +41,7 @@ class GapCurves(Curves):
 
     def __init__(self, figure: Figure, result: Any) -> None:
         super().__init__(figure, result)
-        self.axes.yaxis.set_major_formatter(FuncFormatter(_power_of_ten))
+        self.axes.yaxis.set_major_formatter(FuncFormatter(_tick))
         self._here = self.axes.axvline(1, color=style.ACCENT, linewidth=3, animated=True, zorder=1)
 
     def update(self, result: Any) -> None:
@@ -78,6 +78,10 @@ class TimeCurves(Curves):
         )
 
 
-def _power_of_ten(value: float, _: int) -> str:
-    power = round(math.log10(value))
-    return "1" if power == 0 else "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+def power_of_ten(power: int) -> str:
+    """10 to a whole power as it is written: 10⁻³."""
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _tick(value: float, _: int) -> str:
+    return "1" if value == 1 else power_of_ten(round(math.log10(value)))

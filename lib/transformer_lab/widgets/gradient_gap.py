@@ -1,6 +1,6 @@
 """Widget: how much a change is still felt a number of steps later."""
 
-from transformer_lab.draw.recurrence import GapCurves
+from transformer_lab.draw.recurrence import GapCurves, power_of_ten
 from transformer_lab.experiments.gradient_gap import ACTIVATIONS, LONGEST, GradientGap, explore_gap
 from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
@@ -46,4 +46,4 @@ def figure(value: float) -> str:
     if value == 0:
         return "0"
     digits, power = f"{value:.0e}".split("e")
-    return f"{digits}·10^{int(power)}"
+    return f"{digits}·{power_of_ten(int(power))}"
