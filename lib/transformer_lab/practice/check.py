@@ -11,6 +11,7 @@ from collections.abc import Callable
 from transformer_lab.practice import progress
 from transformer_lab.practice.checking import FunctionExercise
 from transformer_lab.practice.exercises.attention import ATTENTION, MIXED_ROW
+from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX
 from transformer_lab.practice.exercises.positions import ROPE, SINUSOIDAL_TABLE
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
@@ -19,8 +20,8 @@ from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.values import ValueExercise
 
 EXERCISES = (
-    N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION, MIXED_ROW, SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK,
-    PADDING_MASK, SAFE_SOFTMAX,
+    N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION, MIXED_ROW, SPLIT_HEADS, MERGE_HEADS, SHARE_KV_HEADS,
+    SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX,
 )
 
 
@@ -70,6 +71,25 @@ def mixed_row(my_row: object) -> Feedback:
     The weights are ``HAND_WEIGHTS`` and the value vectors ``HAND_VALUES``, both in ``exercises/attention.py``.
     """
     return _checked(MIXED_ROW, my_row)
+
+
+def split_heads(my_split_heads: Callable) -> Feedback:
+    """Check `my_split_heads(x, n_heads)`, which cuts (batch, length, width) into (batch, heads, length, d_head)."""
+    return _checked(SPLIT_HEADS, my_split_heads)
+
+
+def merge_heads(my_merge_heads: Callable) -> Feedback:
+    """Check `my_merge_heads(x)`, which undoes the split: (batch, heads, length, d_head) to (batch, length, width)."""
+    return _checked(MERGE_HEADS, my_merge_heads)
+
+
+def share_kv_heads(my_share_kv_heads: Callable) -> Feedback:
+    """Check `my_share_kv_heads(x, n_heads)`: (batch, kv_heads, length, d_head) to (batch, n_heads, length, d_head).
+
+    ``n_heads`` is a multiple of ``kv_heads``; query heads 0 … n_heads / kv_heads − 1 read the first key/value head,
+    and so on.
+    """
+    return _checked(SHARE_KV_HEADS, my_share_kv_heads)
 
 
 def sinusoidal_table(my_table: Callable) -> Feedback:

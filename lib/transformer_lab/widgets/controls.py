@@ -32,6 +32,15 @@ def slider(
     )
 
 
+def stops(label: str, options: Sequence[Any], value: Any) -> ipywidgets.SelectionSlider:
+    """A slider that stops at the given values only, each a value or a ``(text, value)`` pair."""
+    if not options:
+        raise ValueError(f"{label!r} has no options.")
+    return ipywidgets.SelectionSlider(
+        description=label, options=list(options), value=value, style=_LABEL, layout=ipywidgets.Layout(width="24em")
+    )
+
+
 def number(
     label: str, low: float, high: float, value: float, step: float = 1
 ) -> ipywidgets.BoundedIntText | ipywidgets.BoundedFloatText:
