@@ -25,6 +25,8 @@ from transformer_lab.widgets.explorer import Explorer
 from transformer_lab.widgets.mask_painter import mask_painter
 from transformer_lab.widgets.padding_lab import padding_lab
 from transformer_lab.widgets.pairs import pairs_explorer
+from transformer_lab.widgets.permutation_lab import permutation_lab
+from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope_dials, sinusoid_clock
 from transformer_lab.widgets.scaling_sweep import scaling_sweep
 
 BUDGET = 1 / 5
@@ -33,6 +35,10 @@ MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "pairs explorer": (pairs_explorer, "n_tokens", [1, 4, 8, 12]),
     "attention explorer": (attention_explorer, "temperature", [0.5, 1.5, 2.0, 3.0]),
     "scaling sweep": (scaling_sweep, "d_k", [4, 16, 64, 256]),
+    "permutation lab": (permutation_lab, "scheme", ["none", "learned", "rope", "alibi"]),
+    "sinusoid clock": (sinusoid_clock, "position", [0, 20, 40, 60]),
+    "RoPE dials": (rope_dials, "shift", [0, 10, 50, 100]),
+    "ALiBi slopes": (alibi_slopes_explorer, "head", [1, 3, 5, 8]),
     "mask painter": (mask_painter, "row", [1, 3, 5, 7]),
     "padding lab": (padding_lab, "n_pads", [0, 30, 60, 124]),
     "bug clinic": (bug_clinic, "next_patient", [1, 2, 3, 4]),
