@@ -113,6 +113,8 @@ class PermutationPicture(SheetPicture):
         colour, count = (CHANGED if any(result.changed) else SAME), sum(result.changed)
         self._frame.set(facecolor=style.tint(colour, 0.86), edgecolor=colour)
         words = f"✗ {count} of {self._n} outputs changed" if count else "✓ every output followed its token"
+        if list(result.order) == sorted(result.order):
+            words = "nothing has moved yet"
         self._count.set(text=words, color=colour)
         shown = result.largest if count else 0.0  # below the threshold it is rounding
         self._largest.set(text=f"largest difference {shown:.5f}", color=colour)
