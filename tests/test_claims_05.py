@@ -88,6 +88,25 @@ def test_the_late_mask_leaks_through_the_denominator_alone():
     assert 0 < expected < 1
 
 
+@pytest.mark.claim("M2")
+def test_an_output_moves_with_its_own_token_even_where_that_token_is_hidden():
+    """A token also asks: its change turns its query. With one visible key the weight is 1 whatever it asks."""
+    hidden_self = leak_test(self_attention(causal_mask(5).tril(-1)))
+    assert hidden_self.sees.diagonal().tolist() == [False, False, True, True, True]
+    inverted = causal_leaks(5)[2]
+    assert inverted.sees.diagonal().tolist() == [True, True, True, False, False]
+
+
+@pytest.mark.claim("M2")
+def test_the_leak_test_is_blind_to_what_is_hidden_too_much_and_to_a_weak_fill():
+    """What the lesson says that it does not find."""
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    weak = torch.zeros(5, 5).masked_fill(~causal_mask(5), -1e4)
+    assert leak_test(lambda x: (x @ x.T / 2 + weak).softmax(-1) @ x).leaks == 0
+    assert ((x @ x.T / 2 + weak).softmax(-1) > 0).triu(1).sum() == 0  # e^-10,000 underflows: no weight is left
+    assert leak_test(self_attention(causal_mask(5).tril(-1))).leaks == 0
+
+
 @pytest.mark.claim("M10")
 @pytest.mark.case("M24")
 def test_masking_after_the_softmax_loses_part_of_the_row():
@@ -105,9 +124,12 @@ def test_masking_after_the_softmax_loses_part_of_the_row():
 @pytest.mark.claim("M7")
 @pytest.mark.case("M12")
 def test_three_policies_for_an_empty_row_forward_and_backward():
-    infinity, lowest, zeros = empty_row_policies()
-    assert infinity.weights.isnan().all() and infinity.value_gradient.isnan().all()
-    assert math.isnan(infinity.projection_gradient)
+    added, filled, lowest, zeros = empty_row_policies()
+    for infinity in (added, filled):
+        assert infinity.weights.isnan().all() and infinity.value_gradient.isnan().all()
+        assert math.isnan(infinity.value_projection_gradient)
+    # A fill cuts the scores off from the gradient, a sum does not.
+    assert math.isnan(added.query_gradient) and filled.query_gradient == zeros.query_gradient
     assert lowest.weights.tolist() == pytest.approx([1 / 3] * 3)
     assert lowest.value_gradient.tolist() == pytest.approx([1 / 3] * 3)  # forbidden keys are trained
     assert zeros.weights.tolist() == [0, 0, 0] and zeros.value_gradient.tolist() == [0, 0, 0]
@@ -118,14 +140,16 @@ def test_three_policies_for_an_empty_row_forward_and_backward():
 def test_the_other_rows_train_as_if_the_empty_row_were_not_there():
     """By hand: the gradient of the two other rows alone, with no third query in sight."""
     generator = torch.Generator().manual_seed(0)
-    x, projection = torch.randn(3, 2, generator=generator), torch.randn(2, 2, generator=generator)
-    projection.requires_grad_()
-    scores = (x[[0, 2]] @ projection) @ x.T / math.sqrt(2)
-    first = x[0]  # query 0 may attend to key 0 alone
-    last = scores[1].softmax(-1) @ x
+    x, query = torch.randn(3, 2, generator=generator), torch.randn(2, 2, generator=generator).requires_grad_()
+    value = torch.eye(2).requires_grad_()
+    scores = (x[[0, 2]] @ query) @ x.T / math.sqrt(2)
+    first = x[0] @ value  # query 0 may attend to key 0 alone
+    last = scores[1].softmax(-1) @ (x @ value)
     torch.stack((first, last)).pow(2).sum().backward()
-    assert empty_row_policies()[2].projection_gradient == pytest.approx(float(projection.grad.norm()), rel=1e-5)
-    assert projection.grad.norm() > 0.1
+    ours = empty_row_policies()[3]
+    assert ours.query_gradient == pytest.approx(float(query.grad.norm()), rel=1e-5)
+    assert ours.value_projection_gradient == pytest.approx(float(value.grad.norm()), rel=1e-5)
+    assert min(query.grad.norm(), value.grad.norm()) > 0.1
 
 
 @pytest.mark.claim("M8")
@@ -235,7 +259,7 @@ def trials():
 def test_shifted_labels_are_the_next_tokens():
     tokens = torch.tensor([agreement.encode(("The".lower(), "cat", "sleeps"))])
     words = [[agreement.WORDS[token] for token in side[0, :3]] for side in inputs_and_labels(tokens)]
-    assert words == [["<s>", "the", "cat"], ["the", "cat", "sleeps"]]
+    assert words == [["<start>", "the", "cat"], ["the", "cat", "sleeps"]]
     inputs, labels = inputs_and_labels(tokens, shifted=False)
     assert torch.equal(inputs, labels)
 
@@ -258,7 +282,7 @@ def test_without_the_shift_the_model_copies():
     untrained = write(model, 20, torch.Generator().manual_seed(0))
     assert len(set(untrained)) > 10
     trial = label_trial(shifted=False, n_sentences=20)
-    assert set(trial.sentences) == {("<s>",) * agreement.LENGTH}
+    assert set(trial.sentences) == {("<start>",) * agreement.LENGTH}
 
 
 def test_the_small_language_model_does_not_leak():
@@ -285,6 +309,7 @@ def test_the_grammar_agrees_in_number_and_its_floor_is_known():
     assert not agreement.is_sentence(("these", "old", "dog", "runs", "today"))
     assert not agreement.is_sentence(("a", "cats", "sleep"))
     # a determiner, noun, verb and end always; an adjective 3 times in 4, an ending 2 times in 3
+    assert agreement.mean_labels() == pytest.approx(5.417, abs=5e-4)
     assert agreement.best_loss() == pytest.approx(math.log(648) / (4 + 3 / 4 + 2 / 3))
     for sentence in agreement.SENTENCES:
         assert agreement.decode(torch.tensor(agreement.encode(sentence))) == sentence

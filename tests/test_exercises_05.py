@@ -7,7 +7,8 @@ import torch
 from transformer_lab.model import masks
 from transformer_lab.practice import check
 from transformer_lab.practice.auditing import weak_points
-from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX
+from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
+from transformer_lab.practice.exercises.safe_softmax import SAFE_SOFTMAX
 
 INFINITY = torch.inf
 EXERCISES = {"causal": CAUSAL_MASK, "padding": PADDING_MASK, "softmax": SAFE_SOFTMAX}
@@ -60,14 +61,21 @@ def softmax_by_nan_to_num(scores, mask):
 
 
 def softmax_by_hand(scores, mask):
-    powers = (scores - scores.max(-1, keepdim=True).values).double().exp() * mask
-    return (powers / powers.sum(-1, keepdim=True).clamp(min=1e-300)).float()
+    scores = scores.masked_fill(~mask, -INFINITY)
+    powers = (scores - scores.max(-1, keepdim=True).values.clamp(min=-1e30)).exp()
+    return powers / powers.sum(-1, keepdim=True).clamp(min=1e-9)
+
+
+def softmax_by_adding(scores, mask):
+    return (scores + ~mask * -1e9).softmax(-1).masked_fill(~mask, 0.0)
 
 
 RIGHT = {
     "causal": (causal_by_tril, causal_by_comparison, causal_by_loops, causal_by_cutting, masks.causal_mask),
     "padding": (padding_by_comparison, padding_by_loops, padding_by_reshape, masks.padding_mask),
-    "softmax": (softmax_by_masking_twice, softmax_by_nan_to_num, masks.masked_softmax),
+    "softmax": (
+        softmax_by_masking_twice, softmax_by_nan_to_num, softmax_by_hand, softmax_by_adding, masks.masked_softmax
+    ),
 }
 CHECKS = {"causal": check.causal_mask, "padding": check.padding_mask, "softmax": check.safe_softmax}
 
@@ -88,7 +96,11 @@ def test_the_cases_are_the_deliberate_ones():
     assert any(len(inputs["lengths"]) == inputs["n_key"] for inputs in padding)
     assert any(0 in inputs["lengths"] for inputs in padding)
     assert any(case.inputs["n_query"] < case.inputs["n_key"] for case in CAUSAL_MASK.built_cases)
-    assert any(not case.inputs["mask"].any(-1).all() for case in SAFE_SOFTMAX.built_cases)
+    softmax = [case.inputs for case in SAFE_SOFTMAX.built_cases]
+    square = [each["mask"] for each in softmax if each["mask"].shape[0] == each["mask"].shape[1] > 2]
+    assert any(not mask.any(-1).all() for mask in square)  # where a forgotten keepdim fits without an error
+    # A hidden score far above all allowed ones, and allowed scores below any fill that learners call large.
+    assert any((each["scores"].masked_fill(~each["mask"], -INFINITY).max() < -1e4) for each in softmax)
 
 
 # --------------------------------------------- wrong answers, one step each, so that any two can be put together
@@ -133,6 +145,7 @@ WRONG = {
         "top left": ("top left corner", {"corner": lambda q, k: 0}),
         "inverted": ("inverted", {"finish": lambda mask: ~mask}),
         "numbers": ("numbers 0 and 1", {"finish": lambda mask: mask.float()}),
+        "result of tril lost": ("Nothing is hidden", {"triangle": lambda ones, k: (ones.tril(k), ones)[1]}),
         "additive": ("additive", {"finish": lambda mask: torch.where(mask, 0.0, -INFINITY)}),
     },
     "padding": {
@@ -159,6 +172,13 @@ WRONG = {
             "after the softmax",
             {"forbid": lambda s, m: s, "rows": lambda w, m: w * m},
         ),
+        "renormalised": (
+            "set the scale",
+            {"forbid": lambda s, m: s, "rows": lambda w, m: w * m / (w * m).sum(-1, keepdim=True).clamp(min=1e-9)},
+        ),
+        "weak fill": ("too weak", {"forbid": lambda s, m: s.masked_fill(~m, -1e4)}),
+        "no keepdim": ("without `keepdim`", {"rows": lambda w, m: w.masked_fill(~m.any(-1), 0.0)}),
+        "all for any": ("one hidden key", {"rows": lambda w, m: w.masked_fill(~m.all(-1, keepdim=True), 0.0)}),
         "NaN spread": ("spoils all", {"rows": lambda w, m: w + 0 * w.sum()}),
         "zeros": ("set to 0", {"forbid": lambda s, m: s * m}),
         "ignored": ("never used", {"forbid": lambda s, m: s, "rows": lambda w, m: w}),
@@ -190,9 +210,22 @@ def test_a_softmax_over_the_queries_is_named():
     assert "over the queries" in check.safe_softmax(my_safe_softmax).title
 
 
+def shares(parts):
+    return parts / parts.sum(-1, keepdim=True)
+
+
 @pytest.mark.parametrize(
     ("answer", "title"),
     [
+        (lambda s, m: shares(s.softmax(-1) * m).nan_to_num(0.0), "set the scale"),
+        (lambda s, m: torch.where(m.any(-1, keepdim=True), shares(s.softmax(-1) * m), 0.0), "set the scale"),
+        (lambda s, m: shares((s - s.amax(-1, keepdim=True)).exp() * m).nan_to_num(0.0), "set the scale"),
+        (lambda s, m: shares(s.exp() * m).nan_to_num(0.0), "overflows"),
+        (lambda s, m: torch.where(m.any(-1, keepdim=True), shares(s.exp() * m), 0.0), "overflows"),
+        (lambda s, m: s.exp() * m / ((s.exp() * m).sum(-1, keepdim=True) + 1e-9), "overflows"),
+        (lambda s, m: s.masked_fill(~m, -30.0).softmax(-1).masked_fill(~m, 0.0), "too weak"),
+        (lambda s, m: (s + ~m * -1e4).softmax(-1).masked_fill(~m, 0.0), "too weak"),
+        (lambda s, m: torch.where(m.any(-1), s.masked_fill(~m, -1e9).softmax(-1), 0.0), "without `keepdim`"),
         (lambda scores, mask: (scores + torch.where(mask, 0.0, -INFINITY)).softmax(-1), "gives NaN"),
         (lambda scores, mask: scores.masked_fill(~mask, torch.finfo().min).softmax(-1), "uniform average"),
         (lambda scores, mask: softmax_by_nan_to_num(scores, ~mask), "inverted"),
@@ -201,6 +234,33 @@ def test_a_softmax_over_the_queries_is_named():
 )
 def test_a_softmax_mistake_is_named_in_its_other_spellings(answer, title):
     assert title in check.safe_softmax(answer).title
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (lambda s, m: shares(s.softmax(-1) * m), "set the scale"),
+        (lambda s, m: shares(s.exp() * m), "overflows"),
+    ],
+)
+def test_a_division_of_zero_by_zero_is_named_beside_the_other_fault(answer, fault):
+    feedback = check.safe_softmax(answer)
+    assert feedback.title == "Two things to repair"
+    assert "0 / 0" in feedback.messages[0] and fault in feedback.messages[1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda lengths, n_key: (torch.arange(n_key) < lengths)[:, None, None, :],
+        lambda lengths, n_key: (lengths > torch.arange(n_key))[:, None, None, :],
+        lambda lengths, n_key: (torch.arange(n_key) < lengths)[None, None, None],
+        lambda lengths, n_key: torch.arange(n_key) < lengths,
+    ],
+)
+def test_positions_beside_lengths_are_named_although_they_clash(answer):
+    """The first input makes torch raise; the mistake is named all the same, however the axes are added."""
+    assert "one by one" in " ".join((feedback := check.padding_mask(answer)).messages) + feedback.title
 
 
 PAIRS = [
@@ -212,6 +272,9 @@ PAIRS = [
 # Both together are one other mistake, or none at all, and that is what the check says.
 ANOTHER = {
     ("causal", "upper triangle", "sees the label"): "inverted",
+    ("causal", "diagonal excluded", "result of tril lost"): "Nothing is hidden",
+    ("causal", "sees the label", "result of tril lost"): "Nothing is hidden",
+    ("causal", "top left", "result of tril lost"): "Nothing is hidden",
     ("causal", "upper triangle", "inverted"): "diagonal is excluded",
     ("causal", "diagonal excluded", "inverted"): "upper triangle",
 }
@@ -233,7 +296,7 @@ def test_two_mistakes_at_once_are_both_named(name, first, second):
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("causal", lambda n_query, n_key: torch.ones(n_query, n_key, dtype=torch.bool)),
+        ("causal", lambda n_query, n_key: torch.eye(n_query, n_key, dtype=torch.bool)),
         ("padding", lambda lengths, n_key: torch.ones(len(lengths), 1, 1, n_key, dtype=torch.bool)),
         ("softmax", lambda scores, mask: scores.masked_fill(~mask, -INFINITY).sigmoid()),
     ],

@@ -109,7 +109,7 @@ def test_a_right_prediction_says_so():
     widget = predict(NUMBER)
     widget.choose(12)
     widget.commit()
-    assert "Your guess: 12 heads. The truth: 12 heads." in widget.feedback
+    assert widget.feedback.count("12 heads") == 1 and "The truth" not in widget.feedback
     assert widget.feedback.count("Three times four.") == 1 and "Right" in widget._said.value
 
 

@@ -67,7 +67,7 @@ def test_weak_points_reports_cases_that_are_too_easy():
     easy = replace(ROW_SUMS, cases=lambda: (Case("a symmetric input", {"x": symmetric}),))
     assert any("columns" in point and "equals the right answer" in point for point in weak_points(easy))
     never = Mistake({"over": "nowhere", "unknown": 1}, "Never runs", "…")
-    assert any("no case lets it run" in point for point in weak_points(replace(ROW_SUMS, mistakes=(never,))))
+    assert any("known by its error alone" in point for point in weak_points(replace(ROW_SUMS, mistakes=(never,))))
     twins = (*ROW_SUMS.mistakes, replace(ROW_SUMS.mistakes[1], title="Also the mean"))
     assert any("cannot tell them apart" in point for point in weak_points(replace(ROW_SUMS, mistakes=twins)))
     close = ValueExercise("n", "N.", 4, "the number", (KnownValue(4.004, "Close", "…"),))
@@ -241,6 +241,24 @@ def test_a_raise_everywhere_is_not_taken_for_a_mistake_that_never_runs():
     assert "raises" in replace(ROW_SUMS, mistakes=(never,)).judge(uses_helper).title
 
 
+def clash(x, *, turned=False):
+    return x + torch.arange(7) if turned else x
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (lambda x: x + torch.arange(7), "The sum"),
+        (lambda x: torch.arange(7) + x, "The sum"),  # the same clash, its sizes in the other order
+        (lambda x: x + torch.arange(8), "raises RuntimeError"),
+        (lambda x: x[99], "raises IndexError"),
+    ],
+)
+def test_a_raise_everywhere_is_a_known_mistake_only_if_that_clashes_in_the_same_way(answer, named):
+    known = Mistake({"turned": True}, "The sum has another length", "…")
+    assert named in replace(ROW_SUMS, reference=clash, mistakes=(known,)).judge(answer).title
+
+
 def test_a_raise_on_a_later_input_is_seen():
     feedback = ROW_SUMS.judge(lambda x: x.sum(1) if x.shape == (4, 4) else x[99])
     assert feedback.title == "Your function raises IndexError" and "x (3, 5)" in said(feedback)
@@ -340,7 +358,7 @@ TWO = FunctionExercise(
 def test_several_outputs_are_compared_one_by_one():
     assert TWO.judge(lambda x: (x + 1, x - 1)).status == "right"
     assert TWO.judge(lambda x: (x - 1, x + 1)).title == "Hidden and cell are swapped"
-    assert "The cell has the right shape" in TWO.judge(lambda x: (x + 1, x)).title
+    assert "The right shape, but other numbers in the cell" in TWO.judge(lambda x: (x + 1, x)).title
     assert "`return hidden, cell`" in said(TWO.judge(lambda x: x + 1))
     assert TWO.judge(lambda x: (..., ...)).status == "not attempted"
 

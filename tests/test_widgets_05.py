@@ -60,10 +60,19 @@ def test_the_row_follows_when_there_are_fewer_queries(painter):
     assert painter.error is None and painter.values["row"] == 3 and "“slept”" in painter.sentence
 
 
-def test_an_empty_row_is_said_to_be_zeros(painter):
+def test_an_empty_row_is_named_and_no_answer_given_away(painter):
     painter.set(real_tokens=0)
-    assert "may attend to nothing: its weights and its output are zeros" in painter.sentence
+    assert "may attend to nothing." in painter.sentence and "zero" not in painter.sentence
     assert "8 rows are empty" in painter.sentence
+
+
+def test_the_corner_can_be_chosen_exactly_where_it_changes_the_picture(painter):
+    for n_query, window, causal in itertools.product((1, 5, 8), (0, 3), (True, False)):
+        pictures = {
+            painter.set(n_query=n_query, window=window, causal=causal, row=1, alignment=corner).png
+            for corner in CORNERS
+        }
+        assert painter.controls["alignment"].disabled == (len(pictures) == 1), (n_query, window, causal)
 
 
 @pytest.mark.case("M01")

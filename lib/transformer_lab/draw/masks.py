@@ -71,6 +71,12 @@ class Grid:
         for text, word in zip(self._queries, [""] * first + list(queries), strict=True):
             text.set_text(word)
 
+    def name_axes(self) -> None:
+        """Say which axis is which: queries run down, keys to the right."""
+        small = {"fontsize": style.current().font_small, "ha": "right"}
+        self.axes.text(-0.15, -0.12, "query ↓", color=style.QUERY, **small)
+        self.axes.text(self._n, -0.66, "key →", color=style.KEY, **small)
+
     def mark_leaks(self, leaks: np.ndarray) -> None:
         """Paint cells in the colour of alarm, each with an exclamation mark."""
         self._leaks.set_verts(_squares(leaks, 0))
@@ -107,11 +113,13 @@ class PaintedMaskPicture(Picture):
         return result.mask.shape[1]
 
     def __init__(self, figure: Figure, result: Any) -> None:
-        titles = ("True = may attend (this course)", "The same tensor, read as True = ignore")
+        titles = ("True = may attend (this course)", "The same tensor as True = ignore")
         self._grids = [
             Grid(figure.add_axes((left, 0.03, 0.415, 0.8)), result.mask.shape[1], title)
             for left, title in zip((0.07, 0.575), titles, strict=True)
         ]
+        for grid in self._grids:
+            grid.name_axes()
 
     def update(self, result: Any) -> None:
         mask = result.mask.numpy()

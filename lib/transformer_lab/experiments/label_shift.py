@@ -46,7 +46,7 @@ def label_loss(
 
 @torch.no_grad()
 def write(model: nn.Module, n: int, generator: torch.Generator) -> list[tuple[str, ...]]:
-    """Let the model write ``n`` sentences from ``<s>``, drawing each next token from its probabilities."""
+    """Let the model write ``n`` sentences from ``<start>``, drawing each next token from its probabilities."""
     tokens = torch.full((n, 1), agreement.BEGIN_ID)
     for _ in range(agreement.LENGTH):
         probabilities = model(tokens)[:, -1].softmax(-1)

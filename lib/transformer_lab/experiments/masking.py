@@ -66,7 +66,7 @@ def causal_leaks(n_tokens: int = 5) -> tuple[LeakTest, ...]:
     """The leak test for the right causal mask and for three wrong ones."""
     right = causal_mask(n_tokens)
     masks = {
-        "right: causal": self_attention(right),
+        "correct": self_attention(right),
         "one step too far": self_attention(torch.ones_like(right).tril(diagonal=1)),
         "inverted": self_attention(~right),
         "after the softmax": self_attention(right, after_softmax=True),
@@ -81,21 +81,24 @@ class EmptyRow:
     Args:
         weights: the row of weights the query gets.
         value_gradient: gradient of the row's output with respect to each value, one number a key.
-        projection_gradient: norm of the query projection's gradient, from a loss that reads the *other* rows only.
+        query_gradient, value_projection_gradient: norms of the gradients of the query and the value projection, from
+            a loss that reads the *other* rows only.
     """
 
     policy: str
     weights: Float[Tensor, " key"]
     value_gradient: Float[Tensor, " key"]
-    projection_gradient: float
+    query_gradient: float
+    value_projection_gradient: float
 
 
 def empty_row_policies(seed: int = 0) -> tuple[EmptyRow, ...]:
-    """Three queries and keys; the second query may attend to nothing. Three ways to live with that."""
+    """Three queries and keys; the second query may attend to nothing. Four ways to treat it."""
     mask = torch.tensor([[True, False, False], [False, False, False], [True, True, True]])
     lowest = torch.finfo(torch.float32).min
     policies = {
         "add −∞": lambda scores: (scores + torch.zeros(3, 3).masked_fill(~mask, -torch.inf)).softmax(-1),
+        "fill with −∞": lambda scores: scores.masked_fill(~mask, -torch.inf).softmax(-1),
         "fill with the lowest number": lambda scores: scores.masked_fill(~mask, lowest).softmax(-1),
         "zeros (ours)": lambda scores: masked_softmax(scores, mask),
     }
@@ -104,14 +107,14 @@ def empty_row_policies(seed: int = 0) -> tuple[EmptyRow, ...]:
 
 def _empty_row(policy: str, softmax: Callable[[Tensor], Tensor], seed: int) -> EmptyRow:
     generator = torch.Generator().manual_seed(seed)
-    x, projection = torch.randn(3, 2, generator=generator), torch.randn(2, 2, generator=generator)
-    projection.requires_grad_()
-    value = x.clone().requires_grad_()
-    weights = softmax((x @ projection) @ x.T / math.sqrt(2))
+    x, query_projection = torch.randn(3, 2, generator=generator), torch.randn(2, 2, generator=generator)
+    projections = query_projection.requires_grad_(), torch.eye(2, requires_grad=True)
+    value = x @ projections[1]
+    weights = softmax((x @ projections[0]) @ x.T / math.sqrt(2))
     output = weights @ value
     (value_gradient,) = torch.autograd.grad(output[1, 0], value, retain_graph=True)
-    (projection_gradient,) = torch.autograd.grad(output[[0, 2]].pow(2).sum(), projection)
-    return EmptyRow(policy, weights[1].detach(), value_gradient[:, 0], float(projection_gradient.norm()))
+    gradients = torch.autograd.grad(output[[0, 2]].pow(2).sum(), projections)
+    return EmptyRow(policy, weights[1].detach(), value_gradient[:, 0], *(float(each.norm()) for each in gradients))
 
 
 def future_share(fill: float, future_score: float) -> float:

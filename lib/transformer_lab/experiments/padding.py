@@ -8,15 +8,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from transformer_lab.experiments.reviews import ReviewClassifier, hand_set_classifier
+from transformer_lab.experiments.reviews import hand_set_classifier
 from transformer_lab.model.averages import IGNORE, masked_cross_entropy
 from transformer_lab.model.masks import mask_from_tokens
+from transformer_lab.model.positions import position_ids
 from transformer_lab.model.recording import record_attention
 from transformer_lab.tasks.reviews import CLASSES, PAD, encode
 
 FIRST_PADS = 3  # pads in the first of the two batches
 MOST_PADS = 124
 SIDES = ("right", "left")
+POSITIONS = ("off", "count all", "count words")  # no positions; numbered with the pads; numbered without them
 LOGIT_RANGE = (-2.6, 3.8)
 
 _hand_set = functools.cache(lambda positions: hand_set_classifier(positions=positions))
@@ -55,13 +57,16 @@ class Reading:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One review in two batches. ``logit_range`` holds every logit that the hand-set classifier can give it here."""
+    """One review in two batches; ``positions`` is one of `POSITIONS`.
+
+    ``logit_range`` holds every logit that the hand-set classifier can give it here.
+    """
 
     classes: tuple[str, ...]
     first: Reading
     second: Reading
     masked: bool
-    positions: bool
+    positions: str
     logit_range: tuple[float, float] = LOGIT_RANGE
 
     @property
@@ -76,29 +81,33 @@ def read_review(
     n_pads: int,
     *,
     masked: bool,
-    positions: bool = True,
+    positions: str = "off",
     side: str = "right",
-    model: ReviewClassifier | None = None,
 ) -> Reading:
-    """Pad a review and let the hand-set classifier (or ``model``) read it, with or without the padding mask.
+    """Pad a review and let the hand-set classifier read it, with or without the padding mask.
 
     Raises:
-        ValueError: no word, a word the model does not know, a number of pads below 0, an unknown side.
+        ValueError: no word, a word the model does not know, a number of pads below 0, an unknown side, or
+            ``positions`` that is none of `POSITIONS`.
     """
+    if positions not in POSITIONS:
+        raise ValueError(f"positions is {positions!r}; it must be one of {', '.join(POSITIONS)}.")
     words = tuple(review.split())
     if not words:
         raise ValueError("the review is empty; write at least one word.")
     tokens = encode(words, n_pads, side=side)[None]
-    model = _hand_set(positions) if model is None else model
+    mask = mask_from_tokens(tokens, PAD)
+    numbers = position_ids(mask) if positions == "count words" else None
+    model = _hand_set(positions != "off")
     with record_attention(model) as maps:
-        logits = model(tokens, mask_from_tokens(tokens, PAD) if masked else None)[0]
+        logits = model(tokens, mask if masked else None, numbers)[0]
     real = tokens[0] != PAD
     row = maps["attention"][0][0, :, real].mean(dim=(0, 1))  # over heads and the words' queries
     return Reading(words, n_pads, side, tuple(row.tolist()), row[~real].sum().item(), tuple(logits.tolist()))
 
 
 def compare_batches(
-    review: str, n_pads: int = MOST_PADS, *, masked: bool = False, positions: bool = True, side: str = "right"
+    review: str, n_pads: int = MOST_PADS, *, masked: bool = False, positions: str = "off", side: str = "right"
 ) -> Comparison:
     """The same review in a batch that gives it 3 pads and in one that gives it ``n_pads``."""
     first, second = (
@@ -109,27 +118,21 @@ def compare_batches(
 
 @dataclass(frozen=True)
 class LeakCurve:
-    """Share of attention lost to pads, one number for each of ``pads``, without the mask.
+    """Share of attention lost to pads, one number for each of ``pads``, without the mask and without positions.
 
     ``equal`` is what n pads would take from four words if all scores were equal: n / (n + 4).
     """
 
     pads: tuple[int, ...]
-    without_positions: tuple[float, ...]
-    right: tuple[float, ...]
-    left: tuple[float, ...]
+    lost: tuple[float, ...]
     equal: tuple[float, ...]
 
 
 def leak_curve(review: str, pads: Sequence[int] = tuple(range(MOST_PADS + 1))) -> LeakCurve:
-    """The share lost to pads against their number: without positions, and with them on either side."""
-
-    def shares(positions: bool, side: str) -> tuple[float, ...]:
-        return tuple(read_review(review, n, masked=False, positions=positions, side=side).pad_share for n in pads)
-
+    """The share lost to pads against their number."""
     n_words = len(review.split())
-    equal = tuple(n / (n + n_words) for n in pads)
-    return LeakCurve(tuple(pads), shares(False, "right"), shares(True, "right"), shares(True, "left"), equal)
+    lost = tuple(read_review(review, n, masked=False).pad_share for n in pads)
+    return LeakCurve(tuple(pads), lost, tuple(n / (n + n_words) for n in pads))
 
 
 @dataclass(frozen=True)

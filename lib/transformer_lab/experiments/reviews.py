@@ -6,15 +6,15 @@ from torch import Tensor, nn
 from transformer_lab.model.attention import MultiHeadAttention
 from transformer_lab.model.averages import masked_mean
 from transformer_lab.model.masks import mask_from_tokens
-from transformer_lab.model.positions import position_ids, sinusoidal_table
+from transformer_lab.model.positions import sinusoidal_table
 from transformer_lab.tasks.reviews import BLAME, BOTH, CLASSES, FILLERS, PAD, PRAISE, SUBJECTS, VOCABULARY
 
 
 class ReviewClassifier(nn.Module):
     """Embedding, positions, one attention, the mean over the words, one linear layer to the class logits.
 
-    The mean always leaves pads out. ``mask`` decides two things, as in a model that is handed an attention mask:
-    which keys may be attended to, and which tokens are counted when positions are numbered.
+    The mean always leaves pads out. ``mask`` says which keys may be attended to; ``position_ids`` number the tokens,
+    which are counted from the start of the row, pads and all, when they are left out.
     """
 
     def __init__(self, d_model: int = 8, n_heads: int = 1, *, positions: bool = True, max_length: int = 256) -> None:
@@ -25,14 +25,11 @@ class ReviewClassifier(nn.Module):
         self.positions = positions
         self.register_buffer("table", sinusoidal_table(max_length, d_model))
 
-    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Tokens (batch, length) and a mask (batch, 1, 1, length), or none, to logits (batch, classes)."""
+    def forward(self, tokens: Tensor, mask: Tensor | None = None, position_ids: Tensor | None = None) -> Tensor:
+        """Tokens and numbers (batch, length), a mask (batch, 1, 1, length), to logits (batch, classes)."""
         x = self.embedding(tokens)
         if self.positions:
-            if mask is None:
-                x = x + self.table[: tokens.shape[1]]  # nothing tells pads from words, so pads are numbered too
-            else:
-                x = x + self.table[position_ids(mask)]
+            x = x + self.table[torch.arange(tokens.shape[1]) if position_ids is None else position_ids]
         x = self.attention(x, mask=mask)
         return self.classes(masked_mean(x, mask_from_tokens(tokens, PAD)))
 

@@ -162,7 +162,7 @@ class Predict(QuestionWidget):
     def _react(self, answer: int | float, right: bool, note: str | None) -> None:
         self._close()
         guess, truth = self.question.text_of(answer), self.question.text_of(self.question.answer)
-        both = f"Your guess: {guess}. The truth: {truth}."
+        both = f"{truth}." if guess == truth else f"Your guess: {guess}. The truth: {truth}."
         reason = None if right else self.question.why(answer)
         word = None if right else "Not this time"
         self._say("right" if right else "wrong", both, reason, self.question.explanation, note, word=word)

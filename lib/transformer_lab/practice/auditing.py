@@ -21,14 +21,16 @@ def weak_points(exercise: FunctionExercise | ValueExercise) -> list[str]:
     outcomes = {}
     for mistakes in exercise.candidates():
         title = " + ".join(mistake.title for mistake in mistakes)
+        runs = False
         for spelling in exercise.spellings:
             results = [exercise.outcome(mistakes, spelling, case) for case in exercise.built_cases]
-            if all(isinstance(result, Raised) for result in results):
-                found.append(f"{title}: no case lets it run, so it cannot be recognised")
+            runs |= not all(isinstance(result, Raised) for result in results)
             if all(map(outcomes_agree, exercise.expected, results, [exercise.tolerance] * len(results))):
                 found.append(f"{title}: equals the right answer on every case")
             if len(mistakes) == 1:
                 outcomes.setdefault(title, []).append(results)
+        if not runs:
+            found.append(f"{title}: no case lets it run, so it is known by its error alone")
     for (a, firsts), (b, seconds) in combinations(outcomes.items(), 2):
         if any(all(map(outcomes_agree, x, y, [exercise.tolerance] * len(x))) for x in firsts for y in seconds):
             found.append(f"{a} and {b}: the cases cannot tell them apart")

@@ -12,9 +12,10 @@ from transformer_lab.practice import progress
 from transformer_lab.practice.checking import FunctionExercise
 from transformer_lab.practice.exercises.attention import ATTENTION, MIXED_ROW
 from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
-from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX
+from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
 from transformer_lab.practice.exercises.positions import ROPE, SINUSOIDAL_TABLE
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
+from transformer_lab.practice.exercises.safe_softmax import SAFE_SOFTMAX
 from transformer_lab.practice.exercises.start import N_PAIRS
 from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.values import ValueExercise

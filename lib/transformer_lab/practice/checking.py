@@ -150,10 +150,15 @@ class FunctionExercise:
         return None
 
     def _reproduces(self, mistakes: tuple[Mistake, ...], spelling: dict[str, object], given: list[object]) -> bool:
-        if all(isinstance(value, Raised) for value in given):
-            return False
-        pairs = zip(self.built_cases, given, strict=True)
-        return all(outcomes_agree(self.outcome(mistakes, spelling, case), v, self.tolerance) for case, v in pairs)
+        # Two answers that never run are alike only if they clash in the same way; one that runs shows what it does.
+        never_runs = all(isinstance(value, Raised) for value in given)
+        for case, value in zip(self.built_cases, given, strict=True):
+            outcome = self.outcome(mistakes, spelling, case)
+            if not outcomes_agree(outcome, value, self.tolerance):
+                return False
+            if never_runs and not running.same_error(outcome, value):
+                return False
+        return True
 
     def _first_problem(self, answer: Callable, given: list[object]) -> Feedback | None:
         for number, (case, expected, value) in enumerate(zip(self.built_cases, self.expected, given, strict=True), 1):

@@ -37,7 +37,7 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
     if not isinstance(expected, torch.Tensor):
         if same(expected, given, tolerance):
             return None
-        return f"The {name} is not the right number", f"You have {_figure(given)}; expected {_figure(expected)}."
+        return f"The {name} is not right", f"You have {_figure(given)}; expected {_figure(expected)}."
     given = given.detach()
     if given.shape != expected.shape:
         return _shape_problem(expected, given, name, axes)
@@ -48,14 +48,14 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
     if broken.any():
         first = broken.nonzero()[0].tolist()
         return (
-            f"The {name} holds NaN or infinity",
+            f"NaN or infinity in the {name}",
             f"{int(broken.sum())} of {given.numel()} numbers are not finite, first at {_place(first, axes)}: "
             f"you have {_figure(given[tuple(first)])}, expected {_figure(expected[tuple(first)])}. "
             "A softmax over −∞ alone gives NaN; so do 0 · ∞ and ∞ − ∞.",
         )
     first = differs.nonzero()[0].tolist()
     return (
-        f"The {name} has the right shape and other numbers",
+        f"The right shape, but other numbers in the {name}",
         f"First difference at {_place(first, axes)}: you have {_figure(given[tuple(first)])}, expected "
         f"{_figure(expected[tuple(first)])}. {int(differs.sum())} of {given.numel()} numbers differ. Your shape is "
         f"{shape_text(given, axes)}, the expected shape {shape_text(expected, axes)}.",
@@ -72,14 +72,14 @@ def kind_problem(expected: object, given: object, name: str) -> Problem | None:
             return title, _CONVERSIONS.get(got, f"Return a tensor of shape {shape_text(expected)}.")
         if given.dtype != expected.dtype:
             return (
-                f"The {name} has dtype {_dtype(given)}, not {_dtype(expected)}",
+                f"Dtype {_dtype(given)} in the {name}, not {_dtype(expected)}",
                 "A mask stays boolean: True = may attend."
                 if expected.dtype == torch.bool
                 else "Keep the dtype of the inputs; `.double()`, `.long()` or a comparison changes it.",
             )
         if given.device != expected.device or given.layout != expected.layout:
             return (
-                f"The {name} lives on {given.device}",
+                f"Device {given.device} for the {name}",
                 "Make new tensors where the inputs live, for example with `device=query.device`.",
             )
         return None
@@ -126,7 +126,7 @@ def _shape_problem(expected: torch.Tensor, given: torch.Tensor, name: str, axes:
         sentence += " Only axes of size 1 differ: look for a missing or extra `unsqueeze`, `squeeze` or `keepdim`."
     elif given.ndim != expected.ndim:
         sentence += f" It has {given.ndim} axes instead of {expected.ndim}."
-    return f"The {name} has another shape", sentence
+    return f"You give the {name} another shape", sentence
 
 
 def _differs(expected: torch.Tensor, given: torch.Tensor, tolerance: float) -> torch.Tensor:

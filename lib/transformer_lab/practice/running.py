@@ -27,6 +27,12 @@ class Raised:
     line: str  # "line 2 of my_attention: `scores = query @ key`", or empty when it is not known
 
 
+def same_error(first: Raised, second: Raised) -> bool:
+    """Whether two errors have one type and the same words: `a < b` and `b > a` clash with their sizes swapped."""
+    words = [sorted(str(what.error).split()) for what in (first, second)]
+    return type(first.error) is type(second.error) and words[0] == words[1]
+
+
 def run(function: Callable, inputs: dict[str, object]) -> tuple[object, tuple[str, ...]]:
     """Call ``function`` on copies of ``inputs``, in order: its answer (or ``Raised``), and the inputs it changed."""
     given = copies(inputs)

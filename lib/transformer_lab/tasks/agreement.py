@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-PAD, BEGIN, END = "<pad>", "<s>", "</s>"
+PAD, BEGIN, END = "<pad>", "<start>", "<end>"
 _ADJECTIVES = ("", "small", "old", "quiet")
 _ENDINGS = ("", "here", "today")
 _SINGULAR = (("the", "a", "this"), _ADJECTIVES, ("cat", "dog", "child"), ("sleeps", "runs", "sings"), _ENDINGS)
@@ -23,19 +23,19 @@ SENTENCES: tuple[tuple[str, ...], ...] = tuple(
 )
 WORDS = (PAD, BEGIN, END, *dict.fromkeys(itertools.chain.from_iterable(SENTENCES)))
 PAD_ID, BEGIN_ID, END_ID = 0, 1, 2
-LENGTH = max(map(len, SENTENCES)) + 2  # with <s> and </s>
+LENGTH = max(map(len, SENTENCES)) + 2  # with <start> and <end>
 
 
 def encode(sentence: tuple[str, ...]) -> list[int]:
-    """Token ids of a sentence with ``<s>`` before and ``</s>`` after it, padded to ``LENGTH``."""
+    """Token ids of a sentence with ``<start>`` before and ``<end>`` after it, padded to ``LENGTH``."""
     ids = [BEGIN_ID, *map(WORDS.index, sentence), END_ID]
     return ids + [PAD_ID] * (LENGTH - len(ids))
 
 
 def decode(tokens: Tensor) -> tuple[str, ...]:
-    """The words of token ids (position,) between the leading ``<s>`` and the first ``</s>``.
+    """The words of token ids (position,) between the leading ``<start>`` and the first ``<end>``.
 
-    Everything after ``<s>`` if it never ends.
+    Everything after ``<start>`` if it never ends.
     """
     words = [WORDS[token] for token in tokens.tolist()]
     words = words[1:] if words[:1] == [BEGIN] else words
@@ -53,12 +53,13 @@ def is_sentence(words: tuple[str, ...]) -> bool:
 
 
 def best_loss() -> float:
-    """The lowest mean cross-entropy a next-token model can reach, in nats a label: log 648 over the mean length.
+    """The lowest cross-entropy a next-token model can reach on average, in nats a label: log 648 / `mean_labels`."""
+    return math.log(len(SENTENCES)) / mean_labels()
 
-    ``</s>`` is a label too.
-    """
-    labels = sum(len(sentence) + 1 for sentence in SENTENCES) / len(SENTENCES)
-    return math.log(len(SENTENCES)) / labels
+
+def mean_labels() -> float:
+    """How many labels a sentence has on average: its words and ``<end>``."""
+    return sum(len(sentence) + 1 for sentence in SENTENCES) / len(SENTENCES)
 
 
 _KNOWN = frozenset(SENTENCES)

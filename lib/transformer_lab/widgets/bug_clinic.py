@@ -10,6 +10,7 @@ from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
 
 FIRST_WARD = 11
+Evidence = FutureTest | PaddingTest | RowTest | LabelTest
 TEST_NAMES = {
     "future": "the future test",
     "padding": "the padding test",
@@ -24,20 +25,21 @@ REASONS = {
     "upper_triangle": "outputs move with later words and not with earlier ones: the triangle is turned over. Row i may "
     "attend to keys 0 to i.",
     "diagonal_excluded": "only the first word’s row is empty, since it had no one but itself to attend to. A word may "
-    "see itself: its label is the next one.",
+    "see itself: its label is the next one. A hidden word still moves its own output, because it also asks: its query "
+    "sets the weights. Where a single key is visible, the weight stays 1 and nothing moves.",
     "after_softmax": "rows sum to less than 1. Forbidden keys still took part in the softmax, so later words and pads "
     "change the weights of the allowed ones. Mask the scores, before the softmax.",
     "padding_ignored": "word rows spend attention on pads, and pad rows are full too: nothing ever hides a pad. Pass "
     "the padding mask to the attention.",
-    "padding_inverted": "words attend to pads and to nothing else. True means may attend, so True belongs on real "
-    "tokens.",
+    "padding_inverted": "words attend to pads and to nothing else; without pads every row is empty, so no word moves "
+    "an output. True means may attend, so True belongs on real tokens.",
     "padding_on_queries": "pad rows are empty, yet word rows still spend attention on pads: the mask silenced the "
     "pads as queries. It belongs on the key axis.",
     "labels_unshifted": "each label is its own input, so copying is enough. Shift the labels by one.",
     "labels_shifted_twice": "each label is the word after next: the data shifted the labels and the model did it "
     "again. Shift once.",
-    "pads_in_loss": "padded positions carry labels, so the loss depends on how much padding the batch holds. Set "
-    "their labels to IGNORE.",
+    "pads_in_loss": "padded positions carry labels, so the loss depends on how much padding the batch holds. Leave "
+    "those positions out of the loss.",
 }
 
 
@@ -79,18 +81,35 @@ def describe(examination: Examination) -> str:
     if test not in examination.found:
         ran = "The tests you have run would fit it, but" if examination.found else "You have run no test, and"
         return f"Not “{name}”. {ran} {TEST_NAMES[test]} would not fit: run that next."
+    expected, seen = differences(examination.expected, examination.found[test])
     return (
         f"Not “{name}”: {TEST_NAMES[test]} speak{'' if test in ('rows', 'labels') else 's'} against it. "
-        f"It would show: {finding(examination.expected)}. This patient shows: {finding(examination.found[test])}."
+        f"It would show: {expected}. This patient shows: {seen}."
     )
 
 
-def finding(found: FutureTest | PaddingTest | RowTest | LabelTest) -> str:
-    """One test's evidence in one clause."""
-    return _FINDINGS[type(found)](found)
+def finding(found: Evidence) -> str:
+    """One test's evidence in one sentence without its full stop."""
+    return _join(clauses(found))
 
 
-def _future(found: FutureTest) -> str:
+def clauses(found: Evidence) -> list[str]:
+    """One test's evidence piece by piece: the same number of clauses for every model."""
+    return _CLAUSES[type(found)](found)
+
+
+def differences(expected: Evidence, seen: Evidence) -> tuple[str, str]:
+    """What one and the same test shows on two models, without the clauses that are the same for both."""
+    pairs = zip(clauses(expected), clauses(seen), strict=True)
+    ours, theirs = zip(*(pair for pair in pairs if pair[0] != pair[1]), strict=True)
+    return _join(ours), _join(theirs)
+
+
+def _join(clauses: Sequence[str]) -> str:
+    return clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])} and {clauses[-1]}"
+
+
+def _future(found: FutureTest) -> list[str]:
     moved = found.pattern
     n = len(moved)
     counts: dict[str, Sequence[bool]] = {
@@ -98,34 +117,35 @@ def _future(found: FutureTest) -> str:
         "the word itself": [moved[i][i] for i in range(n)],
         "an earlier word": [moved[i][j] for i in range(n) for j in range(n) if j < i],
     }
-    return ", ".join(f"{cause} moves the output in {sum(hits)} of {len(hits)} cases" for cause, hits in counts.items())
+    return [f"{cause} moves the output in {sum(hits)} of {len(hits)} cases" for cause, hits in counts.items()]
 
 
-def _padding(found: PaddingTest) -> str:
+def _padding(found: PaddingTest) -> list[str]:
     moved = sum(found.pattern)
     if not moved:
-        return f"{N_PADS} pads move no word’s logits"
-    return f"{N_PADS} pads move the logits of {moved} of {len(found.moved)} words, by up to {max(found.moved):.2f}"
+        return [f"{N_PADS} pads move no word’s logits"]
+    return [f"{N_PADS} pads move the logits of {moved} of {len(found.moved)} words, by up to {max(found.moved):.2f}"]
 
 
-def _rows(found: RowTest) -> str:
+def _rows(found: RowTest) -> list[str]:
     words = _span(found.on_words[N_PADS:])
     lost = _span(found.on_pads[N_PADS:])
     pad_rows = _span([a + b for a, b in zip(found.on_words[:N_PADS], found.on_pads[:N_PADS], strict=True)])
-    return f"word rows put {words} on words and {lost} on pads, and pad rows sum to {pad_rows}"
+    return [f"word rows put {words} on words", f"word rows put {lost} on pads", f"pad rows sum to {pad_rows}"]
 
 
-def _labels(found: LabelTest) -> str:
+def _labels(found: LabelTest) -> list[str]:
     pairs = list(zip(found.inputs, found.labels, strict=True))
     first = next(label for word, label in pairs if word != "pad")
     at_pads = "have labels" if any(label for word, label in pairs if word == "pad") else "have no label"
-    return (
-        f"“{found.inputs[N_PADS]}” is to predict “{first}”, pads {at_pads}, and the loss is {found.loss:.3f} with 3 "
-        f"pads and {found.loss_with_more_pads:.3f} with 12"
-    )
+    return [
+        f"“{found.inputs[N_PADS]}” is to predict “{first}”",
+        f"pads {at_pads}",
+        f"the loss is {found.loss:.3f} with 3 pads, {found.loss_with_more_pads:.3f} with 12",
+    ]
 
 
-_FINDINGS: Mapping[type, Callable[[Any], str]] = {
+_CLAUSES: Mapping[type, Callable[[Any], list[str]]] = {
     FutureTest: _future,
     PaddingTest: _padding,
     RowTest: _rows,

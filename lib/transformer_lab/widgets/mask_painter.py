@@ -22,9 +22,9 @@ def mask_painter() -> Explorer:
             "real_tokens": controls.slider("real tokens (rest: pads)", 0, n, n),
             "n_query": controls.slider("queries (the last tokens)", 1, n, n),
             "row": controls.slider("read row", 1, n, 4),
-            "alignment": controls.choice("with fewer queries, align to the", CORNERS),
+            "alignment": controls.choice("fewer queries: align to the", CORNERS),
         },
-        adjust=_keep_row_inside,
+        adjust=_adjust,
         compute=_paint,
         picture=PaintedMaskPicture,
         describe=_describe,
@@ -35,8 +35,11 @@ def _paint(causal: bool, window: int, real_tokens: int, n_query: int, row: int, 
     return paint_mask(causal, window, real_tokens, n_query, row - 1, alignment)
 
 
-def _keep_row_inside(controls_by_name: Mapping[str, ipywidgets.Widget]) -> None:
-    controls.set_range(controls_by_name["row"], 1, controls_by_name["n_query"].value)
+def _adjust(found: Mapping[str, ipywidgets.Widget]) -> None:
+    """Keep the row inside; a corner matters only where a triangle or a window meets fewer queries than keys."""
+    n_query = found["n_query"].value
+    controls.set_range(found["row"], 1, n_query)
+    found["alignment"].disabled = n_query == len(WORDS) or not (found["causal"].value or found["window"].value)
 
 
 def _describe(painted: PaintedMask) -> str:
@@ -47,7 +50,7 @@ def _describe(painted: PaintedMask) -> str:
     if seen:
         sentence = f"{who}may attend to {len(seen)} of {len(row)} keys: {', '.join(seen)}."
     else:
-        sentence = f"{who}may attend to nothing: its weights and its output are zeros."
+        sentence = f"{who}may attend to nothing."
     sentence += f" Read the other way round, it would see {', '.join(hidden) if hidden else 'nothing'}."
     if painted.empty_rows:
         noun = "row is" if painted.empty_rows == 1 else "rows are"

@@ -1,7 +1,7 @@
 """The padding lab: one review in two batches, with and without the padding mask."""
 
 from transformer_lab.draw.padding import PaddingPicture, each_pad, pads, percent
-from transformer_lab.experiments.padding import MOST_PADS, SIDES, Comparison, compare_batches
+from transformer_lab.experiments.padding import MOST_PADS, POSITIONS, SIDES, Comparison, compare_batches
 from transformer_lab.tasks.reviews import REVIEWS
 from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
@@ -10,7 +10,7 @@ TOLERANCE = 1e-5
 
 
 def padding_lab(
-    review: str = REVIEWS[0], n_pads: int = MOST_PADS, *, masked: bool = False, positions: bool = True
+    review: str = REVIEWS[0], n_pads: int = MOST_PADS, *, masked: bool = False, positions: str = "off"
 ) -> Explorer:
     """The same four-word review in a batch that gives it 3 pads and in one that gives it up to 124.
 
@@ -18,13 +18,14 @@ def padding_lab(
         review: one of `transformer_lab.tasks.reviews.REVIEWS`.
         n_pads: pads of the second batch.
         masked: whether the model is handed the padding mask.
-        positions: whether position vectors are added to the embeddings.
+        positions: ``"off"``, or which tokens are counted when they are numbered: ``"count all"`` counts the pads too,
+            ``"count words"`` leaves them out.
     """
     return Explorer(
         controls={
             "n_pads": controls.slider("Pads in batch B", 0, MOST_PADS, n_pads),
             "masked": controls.toggle("padding mask", masked),
-            "positions": controls.toggle("positions", positions),
+            "positions": controls.choice("Positions", POSITIONS, positions, buttons=True),
             "side": controls.choice("Pads on the", SIDES, buttons=True),
             "review": controls.choice("Review", REVIEWS, review),
         },
@@ -39,12 +40,14 @@ def describe(comparison: Comparison) -> str:
     first, second = comparison.first, comparison.second
     review = " ".join(first.words)
     if comparison.masked:
-        agree = (
-            "the logits of both batches agree to 0.00001"
-            if comparison.gap < TOLERANCE
-            else f"yet the logits differ by {comparison.gap:.5f}"
-        )
-        return f"With the mask no attention goes to pads, and {agree}. {_user(comparison)}"
+        if comparison.gap < TOLERANCE:
+            found = "and the logits of both batches agree to 0.00001"
+        else:
+            found = (
+                f"yet the logits differ by {comparison.gap:.2f}: the pads on the left are counted, so the words stand "
+                "at other positions in each batch"
+            )
+        return f"With the mask no attention goes to pads, {found}. {_user(comparison)}"
     if first.n_pads == second.n_pads:
         return (
             f"Both batches give “{review}” {pads(first.n_pads)}, so they agree on “{first.predicted}”. "
@@ -57,10 +60,16 @@ def describe(comparison: Comparison) -> str:
         if second.n_pads
         else "no pads take nothing"
     )
-    shifted = (
-        " Left pads also move every word to a later position." if comparison.positions and first.side == "left" else ""
-    )
-    return f"Without the mask {lost}.{shifted} The logits part by up to {comparison.gap:.2f}. {_user(comparison)}"
+    parted = f"The logits part by up to {comparison.gap:.2f}."
+    return f"Without the mask {lost}.{_side(comparison)} {parted} {_user(comparison)}"
+
+
+def _side(comparison: Comparison) -> str:
+    if comparison.positions == "off":
+        return " All pads are one and the same key, so the side they stand on changes nothing."
+    if comparison.positions == "count all" and comparison.first.side == "left":
+        return " Pads on the left also move every word to a later position."
+    return ""
 
 
 def _user(comparison: Comparison) -> str:

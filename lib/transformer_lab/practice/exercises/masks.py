@@ -1,11 +1,11 @@
-"""Lesson 05: a causal mask, a padding mask from lengths, and a softmax that survives an empty row."""
+"""Lesson 05: a causal mask, and a padding mask from lengths."""
 
 import math
 
 import torch
 from torch import Tensor
 
-from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
+from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output
 
 
 def causal_mask_with_faults(
@@ -21,7 +21,7 @@ def causal_mask_with_faults(
     """(query, key), True where the key is not after the query; the queries are the last positions of the keys."""
     offset = {"bottom right": n_key - n_query, "top left": 0}[corner] + diagonal
     whole = torch.ones(n_query, n_key, dtype=torch.bool)
-    mask = whole.tril(offset) if triangle == "lower" else whole.triu(offset)
+    mask = {"lower": whole.tril(offset), "upper": whole.triu(offset), "both": whole}[triangle]
     mask = ~mask if inverted else mask
     return {
         "boolean": lambda: mask,
@@ -48,6 +48,11 @@ CAUSAL_MASK = FunctionExercise(
             "This is the upper triangle",
             "Every token sees itself and the future, and the past is hidden. Keys run along the columns, so the past "
             "lies to the *left* of the diagonal: keep the lower triangle, `tril`.",
+        ),
+        Mistake(
+            {"triangle": "both"},
+            "Nothing is hidden",
+            "Every query sees every key. `tril` returns a new tensor and leaves the old one as it is: keep its result.",
         ),
         Mistake(
             {"diagonal": -1},
@@ -98,6 +103,7 @@ def padding_mask_with_faults(
     extra: int = 0,
     compared: str = "each sentence",
     layout: str = "(batch, 1, 1, key)",
+    one_by_one: str = "a row a sentence",
 ) -> Tensor:
     """(batch, 1, 1, key), True on the first ``lengths[b]`` keys of sentence b."""
     place = torch.arange(n_key)
@@ -105,7 +111,11 @@ def padding_mask_with_faults(
     limit = lengths + extra
     real = {
         "each sentence": lambda: place < limit[:, None],
-        "position by position": lambda: (place < limit).expand(len(lengths), n_key),
+        "position by position": lambda: {
+            "a row a sentence": lambda real: real.expand(len(lengths), n_key),
+            "one row": lambda real: real[None],
+            "no batch axis": lambda real: real,
+        }[one_by_one](place < limit),
         "transposed": lambda: place[:, None] < limit,
     }[compared]()
     real = ~real if inverted else real
@@ -131,6 +141,7 @@ PADDING_MASK = FunctionExercise(
         Case("a sentence of nothing but pads", {"lengths": torch.tensor([2, 0]), "n_key": 5}),
     ),
     outputs=(Output("mask", ("batch", "heads", "query", "key")),),
+    spellings=({}, {"one_by_one": "one row"}, {"one_by_one": "no batch axis"}),
     mistakes=(
         Mistake(
             {"hides": "queries"},
@@ -153,8 +164,9 @@ PADDING_MASK = FunctionExercise(
         Mistake(
             {"compared": "position by position"},
             "Positions are compared with the lengths one by one",
-            "`torch.arange(n_key) < lengths` pairs position 0 with sentence 0, position 1 with sentence 1. It runs "
-            "only where batch = length, and is wrong there. Every sentence needs all positions: `lengths[:, None]`.",
+            "`torch.arange(n_key) < lengths` pairs position 0 with sentence 0, position 1 with sentence 1. Where batch "
+            "and length differ that raises an error; where they are equal it runs and is wrong. Every sentence needs "
+            "all positions: `lengths[:, None]`.",
         ),
         Mistake(
             {"compared": "transposed"},
@@ -183,103 +195,6 @@ PADDING_MASK = FunctionExercise(
             {"side": "left"},
             "The pads are on the left",
             "Here the words come first and the pads follow. True stands on the first `lengths[b]` positions.",
-        ),
-    ),
-)
-
-
-def safe_softmax_with_faults(
-    scores: Tensor,
-    mask: Tensor,
-    *,
-    empty: str = "zeros",
-    masking: str = "before softmax",
-    inverted: bool = False,
-    axis: int = -1,
-    fill: float = -math.inf,
-    rows_found_in: str = "what is used",
-) -> Tensor:
-    """Softmax over the last axis of (query, key) scores where ``mask`` is True; a row without any True gives zeros."""
-    given, mask = mask, ~mask if inverted else mask
-    nothing = ~(given if rows_found_in == "what is given" else mask).any(axis, keepdim=True)
-    if masking == "after softmax":
-        return scores.softmax(axis).masked_fill(~mask, 0.0)
-    if masking == "ignored":
-        return scores.softmax(axis)
-    if masking == "zeros":
-        weights = scores.masked_fill(~mask, 0.0).softmax(axis)
-    else:
-        weights = scores.masked_fill(~mask, fill).masked_fill(nothing, 0.0).softmax(axis)
-    return {
-        "zeros": lambda: weights.masked_fill(nothing, 0.0),
-        "uniform": lambda: weights,
-        "NaN": lambda: weights.masked_fill(nothing, math.nan),
-        "all NaN": lambda: weights * (math.nan if nothing.any() else 1.0),
-    }[empty]()
-
-
-def _softmax_case(label: str, mask: list[list[int]], scale: float = 1.0, seed: int = 0) -> Case:
-    allowed = torch.tensor(mask, dtype=torch.bool)
-    return Case(label, {"scores": scale * seeded(*allowed.shape, seed=seed), "mask": allowed})
-
-
-SAFE_SOFTMAX = FunctionExercise(
-    name="safe_softmax",
-    title="A softmax that survives an empty row.",
-    reference=safe_softmax_with_faults,
-    cases=lambda: (
-        _softmax_case("a row with nothing to attend to", [[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 0]]),
-        _softmax_case("batch = length, every row has a key", [[1, 0, 1], [0, 1, 1], [1, 1, 0]], seed=1),
-        _softmax_case("scores up to a thousand", [[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], scale=500.0, seed=2),
-        _softmax_case("nothing but empty rows", [[0, 0], [0, 0]], seed=3),
-        _softmax_case("nothing forbidden", [[1, 1, 1]], seed=4),
-    ),
-    outputs=(Output("weights", ("query", "key")),),
-    differentiable=("scores",),
-    spellings=({}, {"rows_found_in": "what is given"}),
-    mistakes=(
-        Mistake(
-            {"empty": "NaN"},
-            "An empty row gives NaN",
-            "A row of −∞ alone is 0 / 0. Find the rows with `mask.any(-1)` and turn them into zeros.",
-        ),
-        Mistake(
-            {"empty": "uniform"},
-            "An empty row gives a uniform average",
-            "Where every score is filled with the same number, the softmax shares evenly among keys that are all "
-            "*forbidden*. Set those rows to zero after the softmax.",
-        ),
-        Mistake(
-            {"empty": "all NaN"},
-            "One empty row spoils all the others",
-            "The NaN has spread: 0 · NaN is NaN, so multiplying by a mask cannot remove it. Use `masked_fill` or "
-            "`torch.where`, row by row.",
-        ),
-        Mistake(
-            {"masking": "after softmax"},
-            "The mask is applied after the softmax",
-            "Forbidden keys have already taken their share, and the rows that should sum to 1 sum to less. Forbid "
-            "the *scores* first.",
-        ),
-        Mistake(
-            {"masking": "zeros"},
-            "Forbidden scores are set to 0",
-            "e⁰ = 1 still counts in the softmax. A forbidden score becomes −∞, so that its share is 0.",
-        ),
-        Mistake(
-            {"masking": "ignored"},
-            "The mask is never used",
-            "Forbidden keys still get weight. `masked_fill` returns a new tensor: keep its result.",
-        ),
-        Mistake(
-            {"inverted": True},
-            "The mask is inverted",
-            "True means *may attend*. Fill where the mask is False: `masked_fill(~mask, …)`.",
-        ),
-        Mistake(
-            {"axis": -2},
-            "The softmax runs over the queries",
-            "Each query shares out one unit among its keys. Keys are the last axis: `softmax(-1)`.",
         ),
     ),
 )
