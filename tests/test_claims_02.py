@@ -63,7 +63,7 @@ def test_the_table_of_scores_is_not_symmetric(walk):
 @given(
     words=st.lists(st.sampled_from(sorted(WORDS)), min_size=1, max_size=10),
     mask=st.sampled_from(("none", "causal")),
-    temperature=st.floats(0.1, 4),
+    temperature=st.floats(0.1, 20),
     d_k=st.sampled_from((4, 16, 256)),
     scale=st.booleans(),
 )
@@ -110,6 +110,28 @@ def test_without_scaling_the_softmax_saturates_with_the_width(n_keys, seed):
         assert at.largest_weight == pytest.approx(sweep.scaled[0].largest_weight, rel=0.15)
         assert at.entropy == pytest.approx(sweep.scaled[0].entropy, rel=0.1)
         assert at.gradient == pytest.approx(sweep.scaled[0].gradient, rel=0.2)
+
+
+@pytest.mark.claim("A4")
+def test_a_fresh_head_is_near_the_condition_up_to_a_constant():
+    """Its queries and keys have variance of about 1/3, so a score of width 64 has about 64/9 = 7.1."""
+    torch.manual_seed(0)  # a module draws its own weights from the global generator
+    heads = MultiHeadAttention(512, 8)
+    x = torch.randn(4, 64, 512, generator=torch.Generator().manual_seed(0))
+    q, k = (project(x) for project in (heads.query_projection, heads.key_projection))
+    assert q.var().item() == pytest.approx(1 / 3, rel=0.2) and k.var().item() == pytest.approx(1 / 3, rel=0.2)
+    q, k = (part.view(4, 64, 8, 64).transpose(1, 2) for part in (q, k))
+    assert (q @ k.mT).var().item() == pytest.approx(64 / 9, rel=0.3)
+
+
+@pytest.mark.claim("A5")
+def test_how_much_of_the_gradient_is_left():
+    """Equal shares among n keys pass 1/n of it: 0.06 at 16 keys. Unscaled, half is left at 64, an eighth at 1,024."""
+    sweep = sweep_scaling(n_keys=16, seed=0)
+    for at in sweep.scaled:
+        assert at.gradient == pytest.approx(1 / 16, rel=0.25)
+    left = {d_k: a.gradient / b.gradient for d_k, a, b in zip(WIDTHS, sweep.unscaled, sweep.scaled, strict=True)}
+    assert left[64] == pytest.approx(1 / 2, abs=0.1) and left[1024] == pytest.approx(1 / 8, abs=0.03)
 
 
 @pytest.mark.claim("A5")
@@ -201,7 +223,7 @@ def test_the_walk_the_library_and_torch_agree(sentence, mask):
     torch.testing.assert_close(walk.output, theirs, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("temperature", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 20.0])
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("d_k", [4, 64])
 def test_the_steps_that_are_shown_lead_to_the_weights(temperature, scale, d_k):
@@ -219,6 +241,19 @@ def test_the_same_weights_with_other_values_give_another_output(walk):
     second, same_weights = attention(Q, K, empty_bank[None, None], need_weights=True)
     assert torch.equal(weights, same_weights) and weights[0, 0, IT].argmax() == BANK
     assert (first[0, 0, IT] - second[0, 0, IT]).abs().max() > 0.5
+
+
+# What the lesson promises beside the explorer.
+
+
+def test_temperature_sharpens_and_levels_every_row():
+    cold, hot = (walk_attention(SENTENCE, temperature=t).weights for t in (0.1, 20))
+    assert (cold.amax(-1) > 0.99).all() and (hot - 0.25).abs().max() < 0.02
+
+
+def test_three_of_four_rows_saturate_when_a_wide_head_is_not_scaled():
+    plain, scaled = (walk_attention(SENTENCE, d_k=1024, scale=scale).weights.amax(-1) for scale in (False, True))
+    assert (plain > 0.99).sum() == 3 and (scaled > 0.99).sum() == 0
 
 
 # The trap, and the public reports behind it.

@@ -93,6 +93,19 @@ def test_colormaps_change_lightness_evenly(colormap, peak):
         assert np.abs(light - mirrored).max() < 1
 
 
+@pytest.mark.parametrize("vision", VISION)
+def test_the_signs_look_apart(vision):
+    below, above = (seen_as(style.SIGNED(end)[:3], vision) for end in (0.0, 1.0))
+    assert np.linalg.norm(below - above) >= 25
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_a_sign_has_no_colour_of_a_role(end):
+    """In normal vision; with fewer cones there are not enough colours, and the numbers in the cells must do."""
+    for name, colour in ROLES.items():
+        assert np.linalg.norm(seen_as(style.SIGNED(end)[:3], "normal") - seen_as(colour, "normal")) >= 30, name
+
+
 @pytest.mark.parametrize("colormap", [style.WEIGHTS, style.SIGNED])
 def test_numbers_on_a_map_are_readable_everywhere(colormap):
     for colour in colormap(np.linspace(0, 1, 101)):

@@ -1,15 +1,18 @@
 """Lesson 02's exercises: each mistake of a learner, written as a learner writes it, gets its own feedback."""
 
 import math
+import re
 from itertools import combinations
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from transformer_lab.experiments.attention_walk import walk_attention
 from transformer_lab.model.attention import attention
 from transformer_lab.practice import check
-from transformer_lab.practice.exercises.attention import ATTENTION, HAND_VALUES, HAND_WEIGHTS, attention_with_faults
+from transformer_lab.practice.exercises.attention import ATTENTION, ATTENTION_STEPS, attention_with_faults
+from transformer_lab.practice.exercises.mixed_row import HAND_VALUES, HAND_WEIGHTS, LESSON_ROW
 
 INFINITY = math.inf
 
@@ -91,12 +94,13 @@ def steps(
     scale=lambda s, q: s / math.sqrt(q.shape[-1]),
     before=lambda s, m: s.masked_fill(~m, -INFINITY),
     normalise=lambda s: s.softmax(-1),
+    late=lambda w, q: w,
     after=lambda w, m: w,
     mix=lambda w, v, s: w @ v,
 ):
     def my_attention(query, key, value, mask):
         scores = before(scale(score(query, key), query), mask)
-        weights = after(normalise(scores), mask)
+        weights = after(late(normalise(scores), query), mask)
         return mix(weights, value, scores)
 
     return my_attention
@@ -112,7 +116,7 @@ AFTER = {"before": lambda s, m: s}
 WRONG = {
     "softmax over queries": ("over the queries", {"normalise": lambda s: s.softmax(-2)}),
     "no scale": ("not scaled", {"scale": lambda s, q: s}),
-    "divided by d_k": ("divided by d_head", {"scale": lambda s, q: s / q.size(3)}),
+    "divided by d_k": ("divided by d_k", {"scale": lambda s, q: s / q.size(3)}),
     "divided by √d_model": (
         "divided by √d_model",
         {"scale": lambda s, q: s / math.sqrt(q.shape[1] * q.shape[3])},
@@ -130,6 +134,14 @@ WRONG = {
     "mask inverted": ("inverted", {"before": lambda s, m: s.masked_fill(m, -INFINITY)}),
     "mask added": ("zeros and ones", {"before": lambda s, m: s + m.float()}),
     "mask multiplied": ("set to 0", {"before": lambda s, m: s * m}),
+    "no softmax": ("softmax is missing", {"normalise": lambda s: s}),
+    "divided after the softmax": (
+        "comes after the softmax",
+        {"scale": lambda s, q: s, "late": lambda w, q: w / math.sqrt(q.shape[-1])},
+    ),
+    "query transposed": ("changed places", {"score": lambda q, k: k @ q.mT}),
+    "softmax over the batch": ("over the batch", {"normalise": lambda s: s.softmax(dim=0)}),
+    "root of the batch": ("batch size", {"scale": lambda s, q: s / len(q) ** 0.5}),
     "scores only": ("return the scores", {"mix": lambda w, v, s: s}),
 }
 GENERIC = check.attention(steps(normalise=lambda s: s.sigmoid())).title
@@ -151,12 +163,25 @@ def test_every_mistake_has_feedback_of_its_own():
     assert GENERIC not in {feedback.title for feedback in said}
 
 
-SOFTMAX_OR_LATER = {"softmax over queries", "softmax over heads", "mask after softmax", "−∞ after softmax"}
+# Nothing of the softmax and what follows it shows in scores.
+SOFTMAX_OR_LATER = {
+    "softmax over queries", "softmax over heads", "softmax over the batch", "no softmax", "divided after the softmax",
+    "mask after softmax", "−∞ after softmax",
+}  # fmt: skip
+ALIKE = {
+    ("softmax over heads", "mask inverted"),  # NaN everywhere, like the softmax over the batch
+    # these transposes run only where batch = d_head, and there √batch is right
+    ("heads and positions swapped", "root of the batch"), ("all axes reversed", "root of the batch"),
+}  # fmt: skip
+# Without a softmax nothing is before or after it, and the weights are the scores.
+NO_ORDER = {"weights only", "divided after the softmax", "mask after softmax", "−∞ after softmax", "mask multiplied"}
 PAIRS = [
     (a, b)
     for a, b in combinations(WRONG, 2)
     if not WRONG[a][1].keys() & WRONG[b][1].keys()
-    and not ("scores only" in (a, b) and SOFTMAX_OR_LATER & {a, b})  # scores are returned before these happen
+    and not ("scores only" in (a, b) and SOFTMAX_OR_LATER & {a, b})
+    and not ("no softmax" in (a, b) and NO_ORDER & {a, b})
+    and (a, b) not in ALIKE
 ]
 # These transposes run only where heads = d_head, and there √d_model = √(heads · d_head) is d_head itself.
 ONE_NUMBER = {("divided by √d_model", "heads and positions swapped"), ("divided by √d_model", "all axes reversed")}
@@ -193,7 +218,7 @@ def test_a_mistake_is_named_in_its_other_spellings(name, wrong):
         {"scale": lambda s, q: s / 2},  # right where d_head = 4, as in the first input
         {"mix": lambda w, v, s: 1.01 * (w @ v)},
         {"normalise": lambda s: s.exp() / s.exp().sum()},
-        {"score": lambda q, k: k @ q.transpose(-2, -1)},
+        {"score": lambda q, k: -torch.cdist(q, k)},
     ],
 )
 def test_an_unplanned_mistake_gets_the_first_difference_or_its_error(wrong):
@@ -212,6 +237,52 @@ def test_an_easy_case_alone_does_not_pass_a_wrong_answer():
     assert "input 2 of 6" in feedback.messages[1]
 
 
+def test_numbers_that_look_alike_are_shown_with_more_digits():
+    """Filling with −10 leaves a trace: at four digits the two numbers would look the same."""
+    feedback = check.attention(steps(before=lambda s, m: s.masked_fill(~m, -10.0)))
+    have, expected = re.search(r"you have (\S+), expected (\S+)\. ", feedback.messages[0]).groups()
+    assert have != expected and f"{float(have):.4g}" == f"{float(expected):.4g}"
+
+
+# ----------------------------------------------------------------------- the same steps without mask, batch and heads
+
+
+def plain_steps(**wrong):
+    masked = steps(**wrong, before=lambda s, m: s)
+    return lambda query, key, value: masked(query, key, value, None)
+
+
+PLAIN_WRONG = {  # as a learner writes them for (position, width)
+    "over the queries": {"normalise": lambda s: s.softmax(dim=0)},
+    "softmax is missing": {"normalise": lambda s: s},
+    "not scaled": {"scale": lambda s, q: s},
+    "divided by d_k": {"scale": lambda s, q: s / q.shape[1]},
+    "multiplied by √d_k": {"scale": lambda s, q: s * math.sqrt(q.shape[1])},
+    "number of queries": {"scale": lambda s, q: s / math.sqrt(len(q))},
+    "comes after the softmax": WRONG["divided after the softmax"][1],
+    "K is not transposed": {"score": lambda q, k: q @ k},
+    "changed places": {"score": lambda q, k: k @ q.T},
+    "return the weights": {"mix": lambda w, v, s: w},
+    "return the scores": {"mix": lambda w, v, s: s},
+}
+
+
+def test_the_plain_steps_pass():
+    feedback = check.attention_steps(lambda q, k, v: (q @ k.T / math.sqrt(q.shape[1])).softmax(dim=-1) @ v)
+    assert feedback.status == "right" and "4 inputs" in feedback.messages[0]
+
+
+@pytest.mark.parametrize("name", PLAIN_WRONG)
+def test_each_known_mistake_of_the_plain_steps_is_named(name):
+    feedback = check.attention_steps(plain_steps(**PLAIN_WRONG[name]))
+    assert feedback.status == "wrong" and name in feedback.title
+
+
+def test_the_plain_steps_know_no_other_mistakes():
+    said = {check.attention_steps(plain_steps(**wrong)).title for wrong in PLAIN_WRONG.values()}
+    assert said == {mistake.title for mistake in ATTENTION_STEPS.mistakes}
+
+
 # ------------------------------------------------------------------------------------- the row mixed by hand
 
 V, W = torch.tensor(HAND_VALUES), torch.tensor(HAND_WEIGHTS)
@@ -220,7 +291,8 @@ RIGHT_ROW = [sum(w * v[i] for w, v in zip(HAND_WEIGHTS, HAND_VALUES, strict=True
 
 @pytest.mark.parametrize(
     "answer",
-    [RIGHT_ROW, tuple(RIGHT_ROW), torch.tensor(RIGHT_ROW), W @ V, (W @ V).numpy(), list(W @ V), [0.8, 2, 1.1, 1.7]],
+    [RIGHT_ROW, tuple(RIGHT_ROW), torch.tensor(RIGHT_ROW), W @ V, (W @ V).numpy(), list(W @ V), [0.8, 2, 1.1, 1.7],
+     [[0.8, 2, 1.1, 1.7]], [[0.8], [2], [1.1], [1.7]]],
 )
 def test_the_right_row_passes_however_it_is_written(answer):
     feedback = check.mixed_row(answer)
@@ -237,6 +309,12 @@ WRONG_ROWS = {
     "reverse order": [sum(w * v[i] for w, v in zip(HAND_WEIGHTS[::-1], HAND_VALUES, strict=True)) for i in range(4)],
     "not added yet": [[w * x for x in row] for w, row in zip(HAND_WEIGHTS, HAND_VALUES, strict=True)],
     "coordinates are added together": sum(RIGHT_ROW),
+    "a hundred times": [100 * x for x in RIGHT_ROW],
+    "row of the lesson": [0.30, 0.40, 0.75, 0.20],
+    **{
+        f"share of `{token}` is missing": [x - w * y for x, y in zip(RIGHT_ROW, row, strict=True)]
+        for token, w, row in zip(("The", "bank", "approved", "it"), HAND_WEIGHTS, HAND_VALUES, strict=True)
+    },
 }
 
 
@@ -248,9 +326,15 @@ def test_each_known_wrong_row_is_named(name):
     assert feedback.title not in {other.title for other in others}
 
 
-def test_an_unplanned_row_gets_the_first_difference():
+def test_an_unplanned_row_hears_which_numbers_are_off_and_not_the_right_ones():
     feedback = check.mixed_row([0.8, 2.0, 1.6, 1.7])
-    assert "d_value 2: you have 1.6, expected 1.1" in feedback.messages[0]
+    assert feedback.messages[0] == "Counting from 1, number 3 of 4 is off: you have 1.6. The others are right."
+    feedback = check.mixed_row([9, 8, 7, 6.5])
+    assert feedback.messages[0] == (
+        "Counting from 1, number 1, 2, 3 and 4 of 4 is off: you have 9, 8, 7 and 6.5. None is right yet."
+    )
+    for row in ([0.8, 2.0, 1.6, 1.7], [9, 8, 7, 6.5]):
+        assert "1.1" not in str(check.mixed_row(row))
 
 
 @pytest.mark.parametrize(
@@ -261,12 +345,17 @@ def test_an_unplanned_row_gets_the_first_difference():
         ("0.8 2 1.1 1.7", "numbers"),
         (lambda: RIGHT_ROW, "needs a value"),
         ([0.8, 2.0, 1.1], "another shape"),
-        ([0.8, 2.0, 1.1, float("nan")], "NaN"),
+        ([0.8, 2.0, 1.1, float("nan")], "not right yet"),
     ],
 )
 def test_a_row_of_another_kind_is_told_so(answer, part):
     feedback = check.mixed_row(answer)
     assert feedback.status == "wrong" and part in feedback.title
+
+
+def test_the_row_of_the_lesson_is_the_one_it_prints():
+    walk = walk_attention("The bank approved it", query=3)
+    assert walk.output[3].tolist() == pytest.approx(LESSON_ROW, abs=0.002)
 
 
 @pytest.mark.parametrize("answer", [..., None, [..., ..., ..., ...], [0.8, ..., ..., ...]])

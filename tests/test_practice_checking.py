@@ -410,8 +410,9 @@ def test_a_number_as_value():
     steps = ValueExercise("steps", "Steps.", 4, "4 steps", (KnownValue(5, "You count tokens", "Count arrows."),), 0.1)
     assert steps.judge(4).status == steps.judge(4.0).status == steps.judge(torch.tensor(4)).status == "right"
     assert steps.judge(5).title == "You count tokens"
-    assert "4" in said(steps.judge(7)) and steps.judge(...).status == "not attempted"
-    assert "another shape" in steps.judge([4]).title
+    assert "7" in said(steps.judge(7)) and "4" not in said(steps.judge(7))  # the learner is to work it out
+    assert steps.judge(...).status == "not attempted"
+    assert steps.judge([[4]]).status == "right" and "another shape" in steps.judge([4, 4]).title
 
 
 # ---------------------------------------------------------------------------------------------------- the display

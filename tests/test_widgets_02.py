@@ -9,7 +9,7 @@ from PIL import Image
 
 from legibility import unreadable
 from transformer_lab.draw import style
-from transformer_lab.draw.attention_place import SHOW_NUMBERS_UP_TO
+from transformer_lab.draw.attention_place import LEAN_ABOVE
 from transformer_lab.draw.attention_walk import AttentionWalkPicture
 from transformer_lab.draw.canvas import Canvas
 from transformer_lab.draw.scaling import ScalingPicture
@@ -30,8 +30,8 @@ def explorer():
 
 def test_the_first_sight_names_the_winner_and_the_mix(explorer):
     assert explorer.error is None
-    assert "Row “it” puts 0.60 on “bank”." in explorer.sentence
-    assert "water 0.30, money 0.40, thing 0.75, action 0.20" in explorer.sentence
+    assert explorer.sentence.startswith("“it” takes 0.60 from “bank”. The output of “it” is")
+    assert "water 0.30, money 0.40, thing 0.75, action 0.20. “bank” puts in water 0.30" in explorer.sentence
     bundle = explorer._repr_mimebundle_()
     assert bundle["text/plain"] == explorer.sentence and bundle["image/png"]
 
@@ -42,14 +42,17 @@ def test_the_first_sight_names_the_winner_and_the_mix(explorer):
         ({"step": "scores"}, "q · k = 0×0 + 0×0 + 1.8×2 + 0.7×0 = 3.60"),
         ({"step": "scaled"}, "divided by 2: “it” and “bank” go from 3.60 to 1.80"),
         ({"step": "scaled", "scale": False}, "divided by 1:"),
-        ({"step": "masked"}, "There is no mask"),
-        ({"step": "masked", "mask": "causal", "query": 1}, "“bank” may not read 2 words of 4"),
-        ({"step": "weights", "key": 2}, "“approved” gets 0.20"),
+        ({"mask": "causal", "step": "masked", "query": 1}, "may read 2 of 4 words. 2 are hidden (score −∞, weight 0)"),
+        ({"mask": "causal", "step": "masked", "query": 2}, "“approved” may read 3 of 4 words. 1 is hidden"),
+        ({"mask": "causal", "step": "masked"}, "“it” may read all 4 words. It is the last word"),
+        ({"step": "weights", "key": 2}, "“it” puts 0.60 on “bank”. “approved” gets 0.20"),
         ({"step": "weights", "query": 0, "mask": "causal"}, "puts 1.00 on “The”"),
-        ({"sentence": "river bank"}, "Row “bank” puts 0.88 on “river”"),
+        ({"sentence": "river bank"}, "“bank” takes 0.88 from “river”"),
         ({"sentence": "bank loan", "query": 0}, "water 0.06, money 0.94"),
-        ({"sentence": "a a"}, "its largest weight, 0.50 each, on “a” and “a”"),
-        ({"temperature": 0.1}, "puts 1.00 on “bank”"),
+        ({"sentence": "a a"}, "takes 0.50 each from “a” and “a”"),
+        ({"sentence": "a a a"}, "takes 0.33 each from 3 words"),
+        ({"sentence": "the house", "query": 1, "step": "scores"}, "“house” matches “the” and “house” best: 0.00 each"),
+        ({"temperature": 0.1}, "takes 1.00 from “bank”"),
         ({"d_k": 64}, "Random queries and keys, d_k = 64."),
         ({"d_k": 64, "step": "scores"}, "the 64 products"),
         ({"sentence": "deposit bank", "step": "scores", "query": 0}, "= 0.00"),
@@ -72,12 +75,44 @@ def test_every_control_changes_the_picture(explorer):
         assert fresh.error is None and fresh.png != before, name
 
 
+def test_the_key_and_the_step_always_change_the_picture(explorer):
+    explorer.set(mask="causal", query=2)
+    for step in STEPS:
+        seen = {explorer.set(step=step, key=key).png for key in range(4)}
+        assert len(seen) == 4 and explorer.error is None
+
+
+def test_a_control_without_an_effect_is_grey(explorer):
+    for step in ("scores", "scaled", "weights", "mixed"):
+        explorer.set(step=step)
+        assert explorer.controls["temperature"].disabled == explorer.controls["scale"].disabled == (step == "scores")
+
+
+def test_the_masked_step_is_there_with_a_mask_only(explorer):
+    assert "masked" not in explorer.controls["step"].options
+    explorer.set(mask="causal", step="masked")
+    assert explorer.error is None and explorer.result.step == "masked"
+    explorer.set(mask="none")
+    assert explorer.error is None and "masked" not in explorer.controls["step"].options
+
+
+def test_reset_brings_the_first_sight_back(explorer):
+    first, values = explorer.png, explorer.values
+    for change in ({"sentence": LONG, "query": 9, "key": 3}, {"mask": "causal", "step": "masked"}, {"d_k": 1024}):
+        explorer.set(**change)
+    explorer.controls["sentence"].value = "what is this"
+    (reset,) = [w for row in explorer.children for w in getattr(row, "children", ()) if w.description == "Reset"]
+    reset.click()
+    assert explorer.error is None and explorer.values == values and explorer.png == first
+
+
 def test_every_combination_of_the_choices_is_drawn(explorer):
-    for step, mask, scale, d_k in itertools.product(STEPS, ("none", "causal"), (True, False), (4, 1024)):
-        explorer.set(step=step, mask=mask, scale=scale, d_k=d_k)
-        assert explorer.error is None, explorer.error
+    for mask, step, scale, d_k in itertools.product(("causal", "none"), STEPS, (True, False), (4, 1024)):
+        if (mask, step) != ("none", "masked"):
+            explorer.set(mask=mask, step=step, scale=scale, d_k=d_k)
+            assert explorer.error is None, explorer.error
     explorer.set(sentence=LONG)
-    for query, temperature in zip(range(10), itertools.cycle((0.1, 4.0))):
+    for query, temperature in zip(range(10), itertools.cycle((0.1, 20.0))):
         explorer.set(temperature=temperature, query=query, key=9 - query)
         assert explorer.error is None
         assert explorer.result.query_index == query and explorer.result.key_index == 9 - query
@@ -89,6 +124,26 @@ def test_queries_follow_the_sentence(explorer):
     assert explorer.result.tokens == ("river", "bank") and explorer.result.query_index == 1
     explorer.controls["sentence"].value = LONG  # as a learner types it
     assert explorer.error is None and len(explorer.controls["key"].options) == 10
+
+
+def test_the_same_word_stays_chosen_when_the_sentence_changes(explorer):
+    for sentence, place in (("river bank", 1), ("bank loan", 0), ("The boat crossed the river near the bank", 7)):
+        if sentence == "river bank":
+            explorer.set(query=1)
+        explorer.controls["sentence"].value = sentence
+        assert explorer.result.tokens[explorer.result.query_index].lower() == "bank"
+        assert explorer.result.query_index == explorer.controls["query"].value == place
+    explorer.controls["sentence"].value = "bank saw the bank"  # the first of two
+    assert explorer.result.query_index == 0
+
+
+def test_the_other_controls_work_beside_an_unreadable_sentence(explorer):
+    explorer.controls["sentence"].value = "The bank fired it"
+    before = explorer.png
+    explorer.controls["query"].value = 1
+    assert explorer.png != before and explorer.result.query_index == 1
+    assert explorer.result.tokens == ("The", "bank", "approved", "it")
+    assert "“fired” has no vector here" in explorer.error
 
 
 @pytest.mark.parametrize(
@@ -139,8 +194,9 @@ def test_a_bad_first_sentence_is_an_error_for_the_author():
 
 def test_the_pointer_reads_every_cell_of_the_map(explorer):
     regions = explorer._rendering.regions
-    assert len(regions) == 16
+    assert len(regions) > 16
     assert regions[13].text == "query it, key bank: score 3.60, scaled 1.80, weight 0.60"
+    assert "bank puts 0.60 thing into the output of it" in [region.text for region in regions[16:]]
     explorer.set(mask="causal")
     assert explorer._rendering.regions[1].text == "query The, key bank: score 1.80, masked, weight 0"
 
@@ -149,7 +205,7 @@ def test_the_region_of_a_cell_lies_where_the_cell_is_drawn(explorer):
     pixels = np.asarray(Image.open(io.BytesIO(explorer.png)).convert("RGB"))
     weights = explorer.result.weights.flatten().tolist()
     assert len(set(weights)) > 4
-    for region, weight in zip(explorer._rendering.regions, weights, strict=True):
+    for region, weight in zip(explorer._rendering.regions[:16], weights, strict=True):
         x = region.left + (region.right - region.left) // 8  # beside the number and inside the frames
         y = region.top + (region.bottom - region.top) // 5
         np.testing.assert_allclose(pixels[y, x], np.multiply(style.WEIGHTS(weight)[:3], 255), atol=2)
@@ -165,7 +221,7 @@ def test_no_word_of_the_map_is_clipped_or_covered(sentence, look):
         settings = itertools.product(STEPS, (4, 1024))
         walks = [walk_attention(sentence, step=s, d_k=d_k, scale=d_k == 4, mask="causal") for s, d_k in settings]
         found = unreadable(AttentionWalkPicture, walks)
-        if len(walks[0].tokens) > SHOW_NUMBERS_UP_TO:  # the key labels lean: their boxes overlap, the words do not
+        if len(walks[0].tokens) > LEAN_ABOVE:  # the key labels lean: their boxes overlap, the words do not
             labels = {f"{one!r} runs into {other!r}" for one, other in itertools.permutations(walks[0].tokens, 2)}
             found = [words for words in found if words not in labels]
         assert found == []
@@ -186,11 +242,24 @@ def test_numbers_stand_in_small_maps_only():
 def test_the_sweep_says_all_four_measurements():
     sweep = scaling_sweep()
     assert sweep.error is None
-    assert "d_k = 64, not scaled: the scores have variance 67.2" in sweep.sentence
-    for words in ("the largest of 16 weights is 0.85", "of at most 2.77 nats", "0.036 of a gradient"):
+    assert "d_k = 4, not scaled: the scores have variance 4.32" in sweep.sentence
+    sweep.set(d_k=64)
+    for words in ("variance 67.2", "0.53 in this row and 0.85 on average", "at most 2.77 nats", "0.036 of a gradient"):
         assert words in sweep.sentence
     sweep.set(divided=True)
     assert "divided by √d_k: the scores have variance 1.05" in sweep.sentence
+    sweep.set(divided=False, d_k=1024)
+    assert "variance 1,020." in sweep.sentence
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_tallest_bar_only_grows_with_the_width_and_stays_when_it_is_divided(seed):
+    sweep = scaling_sweep()
+    sweep.set(seed=seed)
+    tallest = [float(sweep.set(d_k=d_k).result.weights.max()) for d_k in WIDTHS]
+    assert tallest == sorted(tallest) and tallest[-1] > tallest[0] + 0.15
+    sweep.set(divided=True)
+    assert len({float(sweep.set(d_k=d_k).result.weights.max()) for d_k in WIDTHS}) == 1
 
 
 def test_every_setting_of_the_sweep_is_drawn():

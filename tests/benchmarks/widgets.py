@@ -33,7 +33,7 @@ BUDGET = 1 / 5
 # Each widget with a control to move and the values it is moved through.
 MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "pairs explorer": (pairs_explorer, "n_tokens", [1, 4, 8, 12]),
-    "attention explorer": (attention_explorer, "temperature", [0.5, 1.5, 2.0, 3.0]),
+    "attention explorer": (attention_explorer, "temperature", [0.5, 2.0, 5.0, 10.0]),
     "scaling sweep": (scaling_sweep, "d_k", [4, 16, 64, 256]),
     "permutation lab": (permutation_lab, "scheme", ["none", "learned", "rope", "alibi"]),
     "sinusoid clock": (sinusoid_clock, "position", [0, 20, 40, 60]),

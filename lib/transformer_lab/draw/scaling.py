@@ -1,4 +1,4 @@
-"""The √d_k sweep: one query's weights at one width, and four measurements over all widths."""
+"""The √d_k sweep: the weights of one row at one width, and four measurements over all widths."""
 
 from typing import Any
 
@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from transformer_lab.draw import style
 from transformer_lab.draw.canvas import Area, Picture, region
 
-CURVES = (("unscaled", "q·k", style.KEY, "s", "--"), ("scaled", "q·k ÷ √d_k", style.QUERY, "o", "-"))
+# The two ends of the scale of scores; no colour of a query, key or value.
+CURVES = (("unscaled", "q·k", style.SIGNED(0.0), "s", "--"), ("scaled", "q·k ÷ √d_k", style.SIGNED(1.0), "o", "-"))
 PANELS = (
     ("variance", "variance of the scores"),
     ("largest_weight", "largest weight in a row"),
@@ -45,8 +46,9 @@ class ScalingPicture(Picture):
         self._bars = axes.bar(np.arange(result.n_keys), np.zeros(result.n_keys), width=0.8, animated=True)
         self._largest = axes.text(0, 0, "", ha="center", va="bottom", animated=True, weight="bold", color=style.TEXT,
                                   fontsize=self._sizes.font_normal, family=style.FONT)  # fmt: skip
-        self._title = axes.text(-0.6, 1.2, "", ha="left", va="center", animated=True, weight="bold", color=style.TEXT,
-                                fontsize=self._sizes.font_normal, family=style.FONT)  # fmt: skip
+        look = {"ha": "left", "va": "center", "animated": True, "color": style.TEXT, "family": style.FONT}
+        self._title = axes.text(-0.6, 1.22, "", weight="bold", fontsize=self._sizes.font_normal, **look)
+        self._average = axes.text(-0.6, 1.14, "", fontsize=self._sizes.font_small, **look)
         self._bar_axes = axes
 
     def _draw_panel(self, i: int, name: str, title: str, result: Any) -> Any:
@@ -89,8 +91,9 @@ class ScalingPicture(Picture):
             bar.set_color(style.WEIGHTS(0.25 + 0.75 * float(weight)))
         self._largest.set_position((best, weights[best] + 0.015))
         self._largest.set_text(f"{weights[best]:.2f}")
-        self._title.set_text(f"one query, d_k = {result.d_k:,}, " + ("÷ √d_k" if result.divided else "not scaled"))
+        self._title.set_text(f"one row, d_k = {result.d_k:,}, " + ("÷ √d_k" if result.divided else "not scaled"))
         shown = result.at_width[int(result.divided)]
+        self._average.set_text(f"largest weight: here {weights[best]:.2f}, on average {shown.largest_weight:.2f}")
         for _, name, line, dot in self._panels:
             line.set_xdata([result.d_k, result.d_k])
             dot.set_data([result.d_k], [getattr(shown, name)])

@@ -123,16 +123,20 @@ def lightness(colour) -> float:
     return 116 * np.cbrt(relative) - 16 if relative > 216 / 24389 else relative * 24389 / 27
 
 
-def _evenly(name: str, start: float, stop: float, darkest: float, steps: int) -> np.ndarray:
-    """Colours of a matplotlib map, white end first, each step darker by the same lightness."""
-    dense = colormaps[name](np.linspace(start, stop, 256))[:, :3]
+def _evenly(colours, darkest: float, steps: int) -> np.ndarray:
+    """A dense ramp of colours, white end first, made into steps that are each darker by the same lightness."""
+    dense = np.asarray(colours)[:, :3]
     light = np.array([lightness(colour) for colour in dense])
     wanted = np.linspace(light[0], darkest, steps)
     return np.stack([np.interp(-wanted, -light, channel) for channel in dense.T], axis=1)
 
 
+def _from_white(colour: str) -> np.ndarray:
+    return np.stack([tint(colour, amount) for amount in np.linspace(1, 0, 256)])
+
+
 # Weights from 0 to 1: white means none, dark blue means all.
-WEIGHTS = ListedColormap(_evenly("Blues", 0.0, 1.0, darkest=22, steps=256), name="weights")
-# Signed values: orange below zero, near-white at zero, purple above; equally dark at both ends.
-_NEGATIVE, _POSITIVE = (_evenly("PuOr", 0.5, end, darkest=34, steps=128) for end in (0.0, 1.0))
+WEIGHTS = ListedColormap(_evenly(colormaps["Blues"](np.linspace(0, 1, 256)), darkest=22, steps=256), name="weights")
+# Signed values: brown below zero, white at zero, petrol above; equally dark at both ends, and no role's colour.
+_NEGATIVE, _POSITIVE = (_evenly(_from_white(end), darkest=36, steps=128) for end in ("#6B4423", "#0B5566"))
 SIGNED = ListedColormap(np.vstack([_NEGATIVE[::-1], _POSITIVE]), name="signed")

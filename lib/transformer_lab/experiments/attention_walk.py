@@ -40,6 +40,20 @@ class AttentionWalk:
         """Whether queries and keys are the readable ones, not random ones."""
         return self.query.shape[-1] == HAND_SET
 
+    @property
+    def finding(self) -> str:
+        """The chosen step in one line: what the chosen query matches best, may read, or takes."""
+        asking, n = f"“{self.tokens[self.query_index]}”", len(self.tokens)
+        if self.step == "masked":
+            readable = int(self.allowed[self.query_index].sum())
+            return f"{asking} may read {f'all {n}' if readable == n else f'{readable} of {n}'} words"
+        shown = {"scores": self.scores, "scaled": self.scaled}.get(self.step, self.weights)
+        best, names = _winners(self.tokens, shown[self.query_index])
+        if self.step in ("scores", "scaled"):
+            divided = f" after ÷ {self.divisor:.3g}" if self.step == "scaled" else ""
+            return f"{asking} matches {names} best{divided}: {best}"
+        return f"{asking} puts {best} on {names}" if self.step == "weights" else f"{asking} takes {best} from {names}"
+
 
 def walk_attention(
     sentence: str,
@@ -115,3 +129,13 @@ def _untrained(
     names = list(words.WORDS)
     rows = [names.index(token.lower()) for token in tokens]
     return tables[0, rows], tables[1, rows]
+
+
+def _winners(tokens: tuple[str, ...], row: Float[Tensor, " key"]) -> tuple[str, str]:
+    """The largest number of a row, and the words that hold it, to the digits that are shown."""
+    best = row.max()
+    names = [f"“{token}”" for token, number in zip(tokens, row, strict=True) if best - number < 5e-3]
+    shown = f"{best:.2f}".replace("-", "−")
+    if len(names) == 1:
+        return shown, names[0]
+    return f"{shown} each", " and ".join(names) if len(names) == 2 else f"{len(names)} words"

@@ -27,7 +27,11 @@ class ScoreStatistics:
 
 @dataclass(frozen=True)
 class ScalingSweep:
-    """Statistics for every width, unscaled and scaled, and one query's weights at the chosen width."""
+    """Statistics for every width, unscaled and scaled, and the weights that one row of scores gets.
+
+    The row is drawn once, at the smallest width. Stretched by the square root of the width it has the size that
+    scores have at the chosen one, so that the same row can be watched from width to width.
+    """
 
     widths: tuple[int, ...]
     unscaled: tuple[ScoreStatistics, ...]
@@ -59,9 +63,8 @@ def sweep_scaling(d_k: int = 64, divided: bool = False, n_keys: int = 16, seed: 
         raise ValueError(f"d_k is {d_k}; the measured widths are {', '.join(map(str, WIDTHS))}.")
     if n_keys < 2:
         raise ValueError(f"n_keys is {n_keys}; a softmax needs at least 2 keys to choose from.")
-    unscaled, scaled, first_scores = _measure_all(n_keys, seed)
-    scores = first_scores[WIDTHS.index(d_k)]
-    weights = (scores / math.sqrt(d_k) if divided else scores).softmax(dim=-1)
+    unscaled, scaled, row = _measure_all(n_keys, seed)
+    weights = (row if divided else math.sqrt(d_k) * row).softmax(dim=-1)
     return ScalingSweep(WIDTHS, unscaled, scaled, n_keys, d_k, divided, weights)
 
 
@@ -90,12 +93,12 @@ def score_statistics(scores: Float[Tensor, "query key"], *, generator: torch.Gen
 
 
 @functools.lru_cache(maxsize=16)
-def _measure_all(n_keys: int, seed: int) -> tuple[tuple, tuple, tuple]:
+def _measure_all(n_keys: int, seed: int) -> tuple[tuple, tuple, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    unscaled, scaled, first_scores = [], [], []
+    unscaled, scaled, rows = [], [], []
     for width in WIDTHS:
         scores = random_scores(width, N_QUERIES, n_keys, generator=generator)
         unscaled.append(score_statistics(scores, generator=generator))
         scaled.append(score_statistics(scores / math.sqrt(width), generator=generator))
-        first_scores.append(scores[0])
-    return tuple(unscaled), tuple(scaled), tuple(first_scores)
+        rows.append(scores[0] / math.sqrt(width))
+    return tuple(unscaled), tuple(scaled), rows[0]

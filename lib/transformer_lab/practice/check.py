@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from transformer_lab.practice import progress
 from transformer_lab.practice.checking import FunctionExercise
-from transformer_lab.practice.exercises.attention import ATTENTION, MIXED_ROW
+from transformer_lab.practice.exercises.attention import ATTENTION, ATTENTION_STEPS
 from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
+from transformer_lab.practice.exercises.mixed_row import MIXED_ROW
 from transformer_lab.practice.exercises.positions import ROPE, SINUSOIDAL_TABLE
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
 from transformer_lab.practice.exercises.safe_softmax import SAFE_SOFTMAX
@@ -21,8 +22,8 @@ from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.values import ValueExercise
 
 EXERCISES = (
-    N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION, MIXED_ROW, SPLIT_HEADS, MERGE_HEADS, SHARE_KV_HEADS,
-    SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX,
+    N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION_STEPS, ATTENTION, MIXED_ROW, SPLIT_HEADS, MERGE_HEADS,
+    SHARE_KV_HEADS, SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX,
 )
 
 
@@ -56,6 +57,14 @@ def path_lengths(my_path_lengths: Callable) -> Feedback:
     return _checked(PATH_LENGTHS, my_path_lengths)
 
 
+def attention_steps(my_attention: Callable) -> Feedback:
+    """Check `my_attention(query, key, value)`, which returns the output of attention for one sentence and one head.
+
+    ``query`` is (query, d_k), ``key`` is (key, d_k), ``value`` is (key, d_v); the output is (query, d_v).
+    """
+    return _checked(ATTENTION_STEPS, my_attention)
+
+
 def attention(my_attention: Callable) -> Feedback:
     """Check `my_attention(query, key, value, mask)`, which returns the output of scaled dot-product attention.
 
@@ -69,7 +78,7 @@ def attention(my_attention: Callable) -> Feedback:
 def mixed_row(my_row: object) -> Feedback:
     """Check one output row worked out by hand: four numbers, as a list or a tensor.
 
-    The weights are ``HAND_WEIGHTS`` and the value vectors ``HAND_VALUES``, both in ``exercises/attention.py``.
+    The weights are ``HAND_WEIGHTS`` and the value vectors ``HAND_VALUES``, both in ``exercises/mixed_row.py``.
     """
     return _checked(MIXED_ROW, my_row)
 

@@ -37,7 +37,7 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
     if not isinstance(expected, torch.Tensor):
         if same(expected, given, tolerance):
             return None
-        return f"The {name} is not right", f"You have {_figure(given)}; expected {_figure(expected)}."
+        return f"The {name} is not right", "You have {}; expected {}.".format(*_figures(given, expected))
     given = given.detach()
     if given.shape != expected.shape:
         return _shape_problem(expected, given, name, axes)
@@ -47,17 +47,19 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
     broken = ~torch.isfinite(given) & torch.isfinite(expected)
     if broken.any():
         first = broken.nonzero()[0].tolist()
+        yours, wanted = _figures(given[tuple(first)], expected[tuple(first)])
         return (
             f"NaN or infinity in the {name}",
             f"{int(broken.sum())} of {given.numel()} numbers are not finite, first at {_place(first, axes)}: "
-            f"you have {_figure(given[tuple(first)])}, expected {_figure(expected[tuple(first)])}. "
+            f"you have {yours}, expected {wanted}. "
             "A softmax over −∞ alone gives NaN; so do 0 · ∞ and ∞ − ∞.",
         )
     first = differs.nonzero()[0].tolist()
+    yours, wanted = _figures(given[tuple(first)], expected[tuple(first)])
     return (
         f"The right shape, but other numbers in the {name}",
-        f"First difference at {_place(first, axes)}: you have {_figure(given[tuple(first)])}, expected "
-        f"{_figure(expected[tuple(first)])}. {int(differs.sum())} of {given.numel()} numbers differ. Your shape is "
+        f"First difference at {_place(first, axes)}: you have {yours}, expected {wanted}. "
+        f"{int(differs.sum())} of {given.numel()} numbers differ. Your shape is "
         f"{shape_text(given, axes)}, the expected shape {shape_text(expected, axes)}.",
     )
 
@@ -143,9 +145,14 @@ def _place(index: list[int], axes: tuple[str, ...]) -> str:
     return ", ".join(f"{name} {i}" for name, i in zip(axes, index, strict=True))
 
 
-def _figure(value: object) -> str:
-    value = value.item() if isinstance(value, torch.Tensor) else value
-    return str(value) if isinstance(value, bool | int) else f"{value:.4g}"
+def _figures(given: object, expected: object) -> tuple[str, str]:
+    """Both numbers, with as few digits as tell them apart."""
+    numbers = [value.item() if isinstance(value, torch.Tensor) else value for value in (given, expected)]
+    for digits in (4, 7, 17):
+        first, second = (str(n) if isinstance(n, bool | int) else f"{n:.{digits}g}" for n in numbers)
+        if first != second:
+            break
+    return first, second
 
 
 def _dtype(tensor: torch.Tensor) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from transformer_lab.practice import comparing
+from transformer_lab.practice import comparing, sentences
 from transformer_lab.practice.checking import Output
 from transformer_lab.practice.feedback import NOTHING_YET, Feedback
 
@@ -58,13 +58,28 @@ class ValueExercise:
             sentence = f"Give plain numbers of shape {wanted}, every row of the same length."
             return Feedback("wrong", "This does not read as numbers", (sentence,))
         expected = as_tensor(self.answer)
+        if given.ndim > expected.ndim and given.squeeze().shape == expected.shape:
+            given = given.squeeze()  # brackets around the whole answer are no mistake
         if comparing.same(expected, given, self.tolerance):
             return Feedback("right", self.title, (f"Checked: {self.verified}.",))
         for known in self.known:
             if comparing.same(as_tensor(known.value), given, self.tolerance):
                 return Feedback("wrong", known.title, (known.message,))
+        if given.shape == expected.shape:
+            return Feedback("wrong", f"The {self.output.name} is not right yet", (self._what_is_off(expected, given),))
         title, sentence = comparing.problem(expected, given, self.output.name, self.output.axes, self.tolerance)
         return Feedback("wrong", title, (sentence,))
+
+    def _what_is_off(self, expected: torch.Tensor, given: torch.Tensor) -> str:
+        """Which numbers are off. The right ones stay unsaid, because the learner is working them out."""
+        numbers = list(zip(given.flatten(), expected.flatten(), strict=True))
+        off = [i for i, (mine, right) in enumerate(numbers) if not comparing.same(right, mine, self.tolerance)]
+        yours = sentences.join([f"{float(numbers[i][0]):.4g}" for i in off])
+        if len(numbers) == 1:
+            return f"You have {yours}. Work it out once more."
+        places = sentences.join([str(i + 1) for i in off])
+        rest = "The others are right." if len(off) < len(numbers) else "None is right yet."
+        return f"Counting from 1, number {places} of {len(numbers)} is off: you have {yours}. {rest}"
 
 
 def as_tensor(value: object) -> torch.Tensor:

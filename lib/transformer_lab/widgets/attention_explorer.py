@@ -10,6 +10,8 @@ from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
 
 WIDTHS = (HAND_SET, 16, 64, 256, 1024)
+TEMPERATURES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+WITHOUT_A_MASK = tuple(step for step in STEPS if step != "masked")  # nothing happens there
 
 
 def attention_explorer(
@@ -20,63 +22,99 @@ def attention_explorer(
     Args:
         sentence: at most ten of the words of `transformer_lab.tasks.words`.
         query, key: the positions looked at first.
-        step: scores, scaled, masked, weights or mixed.
+        step: scores, scaled, weights or mixed.
     """
-    places = _places(sentence)
+    typed = _Sentence(sentence)
+    places = _places(typed.tokens)
     return Explorer(
         controls={
             "sentence": controls.text("Sentence", sentence),
             "query": controls.choice("Query", places, query),
-            "step": controls.choice("Step", STEPS, step, buttons=True),
-            "key": controls.choice("Key to read out", places, key),
-            "mask": controls.choice("Mask", MASKS),
-            "temperature": controls.slider("Temperature", 0.1, 4.0, 1.0, 0.1),
+            "key": controls.choice("Key", places, key),
+            "mask": controls.choice("Mask", MASKS),  # the steps are fitted to the mask
+            "step": controls.choice("Step", WITHOUT_A_MASK, step, buttons=True),
+            "temperature": controls.stops("Temperature", TEMPERATURES, 1.0),
             "d_k": controls.choice("d_k", [(_width_name(d_k), d_k) for d_k in WIDTHS]),
             "scale": controls.toggle("divide by √d_k", True),
         },
-        compute=walk_attention,
+        rows=(("sentence", "query", "step"), ("key", "mask", "temperature", "d_k", "scale")),
+        compute=typed.compute,
         picture=AttentionWalkPicture,
         describe=describe,
-        adjust=_follow_sentence,
+        adjust=typed.follow,
+        reset=True,
     )
+
+
+class _Sentence:
+    """The last sentence that could be read: it stays in use until the learner has typed another."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence, self.tokens = sentence, tokenize(sentence)
+
+    def follow(self, found: Mapping[str, Any]) -> str | None:
+        """Fit queries, keys and steps to the sentence and the mask; say what is wrong with an unreadable sentence."""
+        complaint = None
+        try:
+            self._take(found, found["sentence"].value)
+        except ValueError as error:
+            complaint = str(error)
+        controls.set_options(found["step"], WITHOUT_A_MASK if found["mask"].value == "none" else STEPS)
+        for name in ("temperature", "scale"):  # a score is not divided yet
+            found[name].disabled = found["step"].value == "scores"
+        return complaint
+
+    def compute(self, sentence: str, **choices: Any) -> AttentionWalk:
+        return walk_attention(self._sentence, **choices)
+
+    def _take(self, found: Mapping[str, Any], sentence: str) -> None:
+        before, self.tokens, self._sentence = self.tokens, tokenize(sentence), sentence
+        if self.tokens == before:
+            return
+        words = [token.lower() for token in self.tokens]
+        for name in ("query", "key"):
+            word, place = before[found[name].value].lower(), found[name].value
+            if word in words and words[place : place + 1] != [word]:
+                place = words.index(word)  # the same word stays chosen, wherever it stands now
+            place = min(place, len(words) - 1)
+            found[name].options = _places(self.tokens)
+            found[name].value = place
 
 
 def describe(walk: AttentionWalk) -> str:
     """What the chosen step shows, with the winner and its number."""
     asking, answering = walk.tokens[walk.query_index], walk.tokens[walk.key_index]
     q, k = walk.query_index, walk.key_index
-    where = "" if walk.hand_set else f"Random queries and keys, d_k = {walk.query.shape[-1]}. "
-    if walk.step == "scores":
-        return f"{where}“{asking}” meets “{answering}”: {_dot_product(walk)}."
-    if walk.step == "scaled":
-        return (
-            f"{where}Every score is divided by {walk.divisor:.3g}: “{asking}” and “{answering}” go from "
+    where = "" if walk.hand_set else f"Random queries and keys, d_k = {walk.query.shape[-1]:,}. "
+    return f"{where}{walk.finding}. " + {
+        "scores": lambda: f"“{asking}” meets “{answering}”: {_dot_product(walk)}.",
+        "scaled": lambda: (
+            f"Every score is divided by {walk.divisor:.3g}: “{asking}” and “{answering}” go from "
             f"{_signed(walk.scores[q, k])} to {_signed(walk.scaled[q, k])}."
-        )
-    if walk.step == "masked":
-        hidden = int((~walk.allowed[q]).sum())
-        if walk.allowed.all():
-            return f"{where}There is no mask, so every query may read every key and the scores stay as they are."
-        return f"{where}“{asking}” may not read {_count(hidden)} of {len(walk.tokens)}: a score of −∞ forbids."
-    sentence = f"{where}Row “{asking}” puts {_winners(walk)}."
-    if walk.step == "weights":
-        return f"{sentence} “{answering}” gets {walk.weights[q, k]:.2f}. The row sums to 1."
-    mix = ", ".join(f"{part} {amount:.2f}" for part, amount in zip(walk.parts, walk.output[q], strict=True))
-    return f"{sentence} Mixed in these shares, the values give {mix}."
+        ),
+        "masked": lambda: _masking(walk),
+        "weights": lambda: f"“{answering}” gets {walk.weights[q, k]:.2f}. The row sums to 1.",
+        "mixed": lambda: (
+            f"The output of “{asking}” is {_amounts(walk, walk.output[q])}. "
+            f"“{answering}” puts in {_amounts(walk, walk.weights[q, k] * walk.value[k], all_parts=False)}."
+        ),
+    }[walk.step]()
 
 
-def _follow_sentence(found: Mapping[str, Any]) -> None:
-    """Offer the words of the sentence as queries and keys; an unreadable sentence leaves the offer as it is."""
-    try:
-        places = _places(found["sentence"].value)
-    except ValueError:
-        return
-    for name in ("query", "key"):
-        controls.set_options(found[name], places)
+def _places(tokens: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(f"{i + 1} {token}", i) for i, token in enumerate(tokens)]
 
 
-def _places(sentence: str) -> list[tuple[str, int]]:
-    return [(f"{i + 1} {token}", i) for i, token in enumerate(tokenize(sentence))]
+def _masking(walk: AttentionWalk) -> str:
+    hidden = int((~walk.allowed[walk.query_index]).sum())
+    if hidden:
+        return f"{hidden} {'is' if hidden == 1 else 'are'} hidden (score −∞, weight 0)."
+    return "It is the last word, and nothing after it is there to hide."
+
+
+def _amounts(walk: AttentionWalk, amounts: Any, all_parts: bool = True) -> str:
+    pairs = [(part, float(amount)) for part, amount in zip(walk.parts, amounts, strict=True)]
+    return ", ".join(f"{part} {amount:.2f}" for part, amount in pairs if all_parts or amount) or "nothing"
 
 
 def _width_name(d_k: int) -> str:
@@ -89,19 +127,6 @@ def _dot_product(walk: AttentionWalk) -> str:
         return f"the {walk.query.shape[-1]:,} products of their components sum to a score of {score}"
     pairs = zip(walk.query[walk.query_index], walk.key[walk.key_index], strict=True)
     return "q · k = " + " + ".join(f"{_factor(a)}×{_factor(b)}" for a, b in pairs) + f" = {score}"
-
-
-def _winners(walk: AttentionWalk) -> str:
-    row = walk.weights[walk.query_index]
-    best = float(row.max())
-    winners = [token for token, weight in zip(walk.tokens, row, strict=True) if best - float(weight) < 5e-3]
-    if len(winners) == 1:
-        return f"{best:.2f} on “{winners[0]}”"
-    return f"its largest weight, {best:.2f} each, on " + " and ".join(f"“{token}”" for token in winners)
-
-
-def _count(n: int) -> str:
-    return "any word" if n == 0 else "1 word" if n == 1 else f"{n} words"
 
 
 def _signed(number: Any) -> str:

@@ -6,7 +6,7 @@ under the pointer, the still picture for readers without a kernel, and errors sa
 """
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -15,6 +15,7 @@ import traitlets
 
 from transformer_lab.draw import style
 from transformer_lab.draw.canvas import Canvas, Picture, Region, Rendering
+from transformer_lab.widgets.controls import press
 
 
 class Explorer(ipywidgets.VBox):
@@ -27,7 +28,10 @@ class Explorer(ipywidgets.VBox):
         describe: the finding in one or two sentences of plain text, numbers included. Also the picture's alt text.
         controls: the controls by name, each with a visible description.
         adjust: called with the controls before every ``compute``, to fit one control to another
-            (the query tokens to the sentence, say).
+            (the query tokens to the sentence, say). It may return what the learner should fix; that is shown, and
+            the picture is drawn all the same.
+        rows: the names of the controls, a row each; without it all stand in one row that wraps.
+        reset: whether a button brings the opening values back.
 
     Attributes:
         result, sentence, png: what is shown now. error: what the caption asks to be fixed, or ``None``.
@@ -40,7 +44,9 @@ class Explorer(ipywidgets.VBox):
         picture: type[Picture],
         describe: Callable[[Any], str],
         controls: Mapping[str, ipywidgets.Widget] | None = None,
-        adjust: Callable[[Mapping[str, ipywidgets.Widget]], None] | None = None,
+        adjust: Callable[[Mapping[str, ipywidgets.Widget]], str | None] | None = None,
+        rows: Sequence[Sequence[str]] | None = None,
+        reset: bool = False,
     ) -> None:
         self.controls = dict(controls or {})
         for name, control in self.controls.items():
@@ -54,13 +60,16 @@ class Explorer(ipywidgets.VBox):
         self.sentence = ""
         self.error: str | None = None
         self._view = ipywidgets.HTML()
-        row = ipywidgets.Box(
-            list(self.controls.values()),
-            layout=ipywidgets.Layout(
-                flex_flow="row wrap", align_items="center", grid_gap="4px 18px", overflow="visible"
-            ),
-        )
-        super().__init__([row, self._view] if self.controls else [self._view])
+        rows = rows or ([list(self.controls)] if self.controls else [])
+        if sorted(name for names in rows for name in names) != sorted(self.controls):
+            raise ValueError(f"rows is {rows!r}; it must name each of {', '.join(self.controls)} once.")
+        lines = [[self.controls[name] for name in names] for names in rows]
+        self._opening = self.values
+        if reset:
+            button = press("Reset")
+            button.on_click(lambda _: self.set(**self._opening))
+            lines[-1].append(button)
+        super().__init__([*map(_row, lines), self._view])
         self.add_class("tl-explorer")
         for control in self.controls.values():
             control.observe(self._on_change, names="value")
@@ -118,10 +127,11 @@ class Explorer(ipywidgets.VBox):
     def _refresh(self) -> None:
         # An exception in a callback is invisible in a notebook, so every one becomes a sentence here.
         try:
+            complaint = None
             if self._adjust:
                 self._held = True
                 try:
-                    self._adjust(self.controls)
+                    complaint = self._adjust(self.controls)
                 finally:
                     self._held = False
             result = self._compute(**self.values)
@@ -133,7 +143,7 @@ class Explorer(ipywidgets.VBox):
             self._say(f"That could not be computed ({type(error).__name__}: {error}).")
         else:
             self.result, self.sentence, self._rendering = result, sentence, rendering
-            self._say(None)
+            self._say(complaint)
 
     def _say(self, error: str | None) -> None:
         self.error = error
@@ -151,6 +161,11 @@ class Explorer(ipywidgets.VBox):
 def show(picture: type[Picture], result: Any, sentence: str) -> Explorer:
     """A still figure for a lesson: an `Explorer` without controls, so it has alt text and a stored picture too."""
     return Explorer(compute=lambda: result, picture=picture, describe=lambda _: sentence)
+
+
+def _row(controls: list[ipywidgets.Widget]) -> ipywidgets.Box:
+    layout = ipywidgets.Layout(flex_flow="row wrap", align_items="center", grid_gap="4px 18px", overflow="visible")
+    return ipywidgets.Box(controls, layout=layout)
 
 
 def _assign(control: ipywidgets.Widget, value: Any) -> None:

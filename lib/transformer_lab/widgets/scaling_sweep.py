@@ -6,8 +6,11 @@ from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
 
 
-def scaling_sweep(d_k: int = 64, divided: bool = False) -> Explorer:
-    """Random queries and keys of unit variance; choose the width, and whether their scores are divided by √d_k."""
+def scaling_sweep(d_k: int = 4, divided: bool = False) -> Explorer:
+    """Random queries and keys of unit variance; choose the width, and whether their scores are divided by √d_k.
+
+    The bars follow one row of scores, drawn once and stretched to the size it has at the chosen width.
+    """
     return Explorer(
         controls={
             "d_k": controls.choice("d_k", [(f"{width:,}", width) for width in WIDTHS], d_k, buttons=True),
@@ -18,6 +21,7 @@ def scaling_sweep(d_k: int = 64, divided: bool = False) -> Explorer:
         compute=sweep_scaling,
         picture=ScalingPicture,
         describe=describe,
+        reset=True,
     )
 
 
@@ -25,8 +29,11 @@ def describe(sweep: ScalingSweep) -> str:
     """The four measurements at the chosen width."""
     shown = sweep.at_width[int(sweep.divided)]
     how = "divided by √d_k" if sweep.divided else "not scaled"
+    # variance to three digits, without an exponent: 4.29, 67.2, 1,020
+    variance = f"{float(f'{shown.variance:.3g}'):,.4g}"
     return (
-        f"d_k = {sweep.d_k:,}, {how}: the scores have variance {shown.variance:.3g}; on average the largest of "
-        f"{sweep.n_keys} weights is {shown.largest_weight:.2f}, the entropy {shown.entropy:.2f} of at most "
-        f"{sweep.most_entropy:.2f} nats, and {shown.gradient:.3f} of a gradient of length 1 comes through the softmax."
+        f"d_k = {sweep.d_k:,}, {how}: the scores have variance {variance}. The largest of {sweep.n_keys} weights is "
+        f"{float(sweep.weights.max()):.2f} in this row and {shown.largest_weight:.2f} on average, the entropy "
+        f"{shown.entropy:.2f} of at most {sweep.most_entropy:.2f} nats, and {shown.gradient:.3f} of a gradient of "
+        "length 1 comes through the softmax."
     )

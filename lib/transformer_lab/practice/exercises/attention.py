@@ -1,4 +1,4 @@
-"""Lesson 02: attention in three lines, and one row of values mixed by hand."""
+"""Lesson 02: attention in three lines, then with a mask for a batch and its heads."""
 
 import math
 
@@ -6,14 +6,13 @@ import torch
 from torch import Tensor
 
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
-from transformer_lab.practice.values import KnownValue, ValueExercise
 
 
 def attention_with_faults(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor,
+    mask: Tensor | None = None,
     *,
     softmax_over: str = "keys",
     divide_by: str = "√d_head",
@@ -24,28 +23,29 @@ def attention_with_faults(
 ) -> Tensor:
     """softmax(Q Kᵀ / √d_head) V over the keys that ``mask`` allows, with a switch for each way to get it wrong.
 
-    At its defaults it is the right answer. Tensors are ``(batch, heads, position, d_head)``; ``mask`` is boolean,
-    True = may attend, and leaves every query at least one key. ``fill`` is what forbidden scores become.
+    At its defaults it is the right answer. Tensors are ``(position, d_head)``, or ``(batch, heads, position,
+    d_head)``; ``mask`` is boolean, True = may attend, and leaves every query at least one key. ``fill`` is what
+    forbidden scores become.
     """
-    heads, length, d_head = query.shape[1:]
-    turned = {
-        "last two axes": lambda: key.mT,
-        "none": lambda: key,
-        "all axes": lambda: key.permute(3, 2, 1, 0),
-        "heads and positions": lambda: key.transpose(1, 2),
+    length, d_head = query.shape[-2:]
+    scores = {
+        "last two axes": lambda: query @ key.mT,
+        "none": lambda: query @ key,
+        "all axes": lambda: query @ key.permute(3, 2, 1, 0),
+        "heads and positions": lambda: query @ key.transpose(1, 2),
+        "the query": lambda: key @ query.mT,
     }[transpose]()
-    divisor = {
-        "√d_head": math.sqrt(d_head),
-        "nothing": 1.0,
-        "d_head": d_head,
-        "√d_model": math.sqrt(heads * d_head),
-        "1 / √d_head": 1 / math.sqrt(d_head),
-        "√length": math.sqrt(length),
-    }[divide_by]
-    axis = {"keys": -1, "queries": -2, "heads": 1}[softmax_over]
-
-    scores = query @ turned / divisor
-    if masking == "before softmax":
+    scores = scores / {
+        "√d_head": lambda: math.sqrt(d_head),
+        "nothing": lambda: 1.0,
+        "d_head": lambda: d_head,
+        "√d_model": lambda: math.sqrt(query.shape[-3] * d_head),
+        "1 / √d_head": lambda: 1 / math.sqrt(d_head),
+        "√length": lambda: math.sqrt(length),
+        "√batch": lambda: math.sqrt(len(query)),
+        "√d_head, too late": lambda: 1.0,
+    }[divide_by]()
+    if masking == "before softmax" and mask is not None:
         scores = scores.masked_fill(~mask, fill)
     elif masking == "inverted":
         scores = scores.masked_fill(mask, fill)
@@ -53,7 +53,10 @@ def attention_with_faults(
         scores = scores + mask
     elif masking == "zeros before softmax":
         scores = scores.masked_fill(~mask, 0.0)
-    weights = scores.softmax(axis)
+    axis = {"keys": -1, "queries": -2, "heads": -3, "batch": -4, "nothing": None}[softmax_over]
+    weights = scores if axis is None else scores.softmax(axis)
+    if divide_by == "√d_head, too late":
+        weights = weights / math.sqrt(d_head)
     if masking == "after softmax":
         weights = weights.masked_fill(~mask, 0.0)
     elif masking == "infinity after softmax":
@@ -90,20 +93,116 @@ def _attention_cases() -> tuple[Case, ...]:
     )
 
 
+# What can go wrong with or without a mask, a batch and heads.
+_STEPS = (
+    Mistake(
+        {"softmax_over": "queries"},
+        "The softmax runs over the queries",
+        "Each query shares out one unit of attention among the *keys*, so every row of weights sums to 1. The keys are "
+        "the last axis of the scores: `softmax(-1)`.",
+    ),
+    Mistake(
+        {"softmax_over": "nothing"},
+        "The softmax is missing",
+        "Scores are no shares yet: they can be negative and sum to anything. `softmax(-1)` makes weights of them.",
+    ),
+    Mistake(
+        {"divide_by": "nothing"},
+        "The scores are not scaled",
+        "The variance of q·k grows with d_k, so wide heads saturate the softmax. Divide the scores by √d_k before the "
+        "softmax.",
+    ),
+    Mistake(
+        {"divide_by": "d_head"},
+        "The scores are divided by d_k, without the root",
+        "q·k has *variance* d_k, so its typical size is √d_k. Dividing by d_k flattens the weights towards a plain "
+        "average. Take the square root.",
+    ),
+    Mistake(
+        {"divide_by": "1 / √d_head"},
+        "The scores are multiplied by √d_k",
+        "The factor brings large scores back to a size of about 1. Multiplying makes them larger still: divide.",
+    ),
+    Mistake(
+        {"divide_by": "√length"},
+        "The scores are divided by the root of the number of queries",
+        "That is how many positions there are; a score sums over the components of a query. Use `query.shape[-1]`.",
+    ),
+    Mistake(
+        {"divide_by": "√d_head, too late"},
+        "The division comes after the softmax",
+        "There it makes all weights smaller, and a row no longer sums to 1. Divide the *scores*, one line up.",
+    ),
+    Mistake(
+        {"transpose": "none"},
+        "K is not transposed",
+        "`query @ key` multiplies components with positions. It runs only where the number of positions happens to "
+        "equal d_k, and is wrong there too. Every query must meet every key: `query @ key.mT`.",
+    ),
+    Mistake(
+        {"transpose": "the query"},
+        "Query and key have changed places",
+        "`key @ query.mT` has a row for each *key*. The rows belong to the queries: `query @ key.mT`.",
+    ),
+    Mistake(
+        {"returned": "weights"},
+        "You return the weights",
+        "One step is missing: the weights say how much of each value to take. Mix the values: `weights @ value`.",
+    ),
+    Mistake(
+        {"returned": "scores"},
+        "You return the scores",
+        "Two steps are missing: the softmax turns scores into weights, and the weights mix the values.",
+    ),
+)
+
+
+def _plain_case(label: str, n_queries: int, n_keys: int, d_k: int, d_v: int) -> Case:
+    tensors = {
+        "query": 1.5 * seeded(n_queries, d_k, seed=1),
+        "key": seeded(n_keys, d_k, seed=2),
+        "value": seeded(n_keys, d_v, seed=3),
+    }
+    return Case(label, tensors)
+
+
+ATTENTION_STEPS = FunctionExercise(
+    name="attention_steps",
+    title="Attention in three lines.",
+    reference=attention_with_faults,
+    cases=lambda: (
+        _plain_case("six tokens", 6, 6, 3, 5),
+        _plain_case("as many tokens as components", 4, 4, 4, 4),
+        _plain_case("more keys than queries", 3, 7, 5, 2),
+        _plain_case("as many keys as components", 2, 6, 6, 4),
+    ),
+    outputs=(Output("output", ("query", "d_v")),),
+    differentiable=("query", "key", "value"),
+    mistakes=_STEPS,
+)
+
+
 ATTENTION = FunctionExercise(
     name="attention",
-    title="Attention in three lines.",
+    title="Attention with a mask, for a batch and its heads.",
     reference=attention_with_faults,
     cases=_attention_cases,
     outputs=(Output("output", ("batch", "heads", "query", "d_head")),),
     differentiable=("query", "key", "value"),
     spellings=({}, {"fill": -1e9}),
     mistakes=(
+        *_STEPS,
         Mistake(
-            {"softmax_over": "queries"},
-            "The softmax runs over the queries",
-            "Each query shares out one unit of attention among the *keys*, so every row of weights sums to 1. Scores "
-            "are (batch, heads, query, key): the keys are the last axis, `softmax(-1)`.",
+            {"softmax_over": "batch"},
+            "The softmax runs over the batch",
+            "`softmax(0)` makes the sentences of a batch compete with each other. The keys are the last axis; counted "
+            "from the end, `softmax(-1)`, it is right whatever stands in front.",
+        ),
+        Mistake(
+            {"divide_by": "√batch"},
+            "The scores are divided by the root of the batch size",
+            "`len(query)` is the first axis, the batch. A score sums over the components of a query: "
+            "`query.shape[-1]`.",
         ),
         Mistake(
             {"softmax_over": "heads"},
@@ -112,38 +211,10 @@ ATTENTION = FunctionExercise(
             "the last axis. Counting from the end, `softmax(-1)`, stays right whatever stands in front.",
         ),
         Mistake(
-            {"divide_by": "nothing"},
-            "The scores are not scaled",
-            "The variance of q·k grows with d_head, so wide heads saturate the softmax. Divide the scores by √d_head "
-            "before the softmax.",
-        ),
-        Mistake(
-            {"divide_by": "d_head"},
-            "The scores are divided by d_head, without the root",
-            "q·k has *variance* d_head, so its typical size is √d_head. Dividing by d_head flattens the weights "
-            "towards a plain average. Take the square root.",
-        ),
-        Mistake(
             {"divide_by": "√d_model"},
             "The scores are divided by √d_model",
             "Each score sums over the components of *one head*, d_head of them. d_model = heads · d_head counts all "
             "the heads together. Use `query.shape[-1]`.",
-        ),
-        Mistake(
-            {"divide_by": "1 / √d_head"},
-            "The scores are multiplied by √d_head",
-            "The factor brings large scores back to a size of about 1. Multiplying makes them larger still: divide.",
-        ),
-        Mistake(
-            {"divide_by": "√length"},
-            "The scores are divided by the root of the number of queries",
-            "`shape[-2]` is the number of positions; a score sums over the components of a head. Use `shape[-1]`.",
-        ),
-        Mistake(
-            {"transpose": "none"},
-            "K is not transposed",
-            "`query @ key` multiplies components with positions. It runs only where length happens to equal d_head, "
-            "and is wrong there too. Every query must meet every key: `query @ key.transpose(-2, -1)`.",
         ),
         Mistake(
             {"transpose": "all axes"},
@@ -191,86 +262,5 @@ ATTENTION = FunctionExercise(
             "Forbidden scores are set to 0",
             "A score of 0 still counts: e⁰ = 1 enters the sum of the softmax. Only −∞ gives a weight of 0.",
         ),
-        Mistake(
-            {"returned": "weights"},
-            "You return the weights",
-            "One step is missing: the weights say how much of each value to take. Mix the values: `weights @ value`.",
-        ),
-        Mistake(
-            {"returned": "scores"},
-            "You return the scores",
-            "Two steps are missing: the softmax turns scores into weights, and the weights mix the values.",
-        ),
     ),
 )
-
-
-# "The bank approved it": what the query "it" takes from each of the four tokens. The values are not the lesson's.
-HAND_WEIGHTS = (0.10, 0.60, 0.20, 0.10)
-HAND_VALUES = ((2.0, 0.0, 1.0, 0.0), (1.0, 3.0, 0.0, 2.0), (0.0, 1.0, 4.0, 0.0), (0.0, 0.0, 2.0, 5.0))
-
-
-def _mixed_row() -> ValueExercise:
-    weights, values = torch.tensor(HAND_WEIGHTS), torch.tensor(HAND_VALUES)
-    answer = weights @ values
-    shares = weights[:, None] * values
-    winner = int(weights.argmax())
-    return ValueExercise(
-        name="mixed_row",
-        title="One row, mixed by hand.",
-        answer=answer,
-        verified="all four coordinates, each to within 0.005",
-        output=Output("mixed row", ("d_value",)),
-        known=(
-            KnownValue(
-                values[winner],
-                "This is the winner's value vector",
-                "The largest weight is 0.60, not 1. The other three tokens put in the remaining 0.40: add their "
-                "shares.",
-            ),
-            KnownValue(
-                shares[winner],
-                "This is only the winner's share",
-                "0.60 times the second vector is one of four shares. Add the other three.",
-            ),
-            KnownValue(
-                values.mean(0),
-                "This is the plain mean",
-                "A mean gives every token 0.25. Here each token has its own weight: multiply first, then add.",
-            ),
-            KnownValue(
-                values.sum(0),
-                "This is the sum without the weights",
-                "Multiply every vector by its token's weight before adding.",
-            ),
-            KnownValue(
-                answer / len(weights),
-                "The weighted sum is divided once more",
-                "The weights already sum to 1, so the weighted sum is the average. Leave out the division by 4.",
-            ),
-            KnownValue(
-                values @ weights,
-                "The weights are applied to the coordinates",
-                "There is one weight per *token*, and a token is a row of the table. Multiply each row by its weight, "
-                "then add down the columns.",
-            ),
-            KnownValue(
-                weights.flip(0) @ values,
-                "The weights are in reverse order",
-                "The first weight belongs to the first token, `The`; the 0.60 belongs to `bank`.",
-            ),
-            KnownValue(
-                shares,
-                "The shares are not added yet",
-                "You have the four weighted vectors. Add them, coordinate by coordinate, into one vector.",
-            ),
-            KnownValue(
-                answer.sum(),
-                "The coordinates are added together",
-                "The output is a vector as long as a value vector: keep the four coordinates apart.",
-            ),
-        ),
-    )
-
-
-MIXED_ROW = _mixed_row()
