@@ -219,9 +219,16 @@ def test_a_bad_notebook_breaks_the_rule(write_lesson, rule, cells):
     assert breaches and all(len(breach.split()) > 3 for breach in breaches)
 
 
+@pytest.mark.case("J03")
 def test_stored_widget_state_is_a_breach(write_lesson):
     lesson = write_lesson(good_cells(), metadata={"widgets": {"state": {}}})
     assert "widgets" in next(RULES["no_traces_of_the_machine"](lesson))
+
+
+@pytest.mark.case("J01")
+def test_a_warning_on_stderr_is_found_before_strict_comparison_trips_over_it(write_lesson):
+    lesson = write_lesson(changed(3, outputs=[new_output("stream", name="stderr", text="careful\n")]))
+    assert "stderr" in next(RULES["no_errors_and_nothing_on_stderr"](lesson))
 
 
 def test_a_huge_file_is_a_breach(write_lesson):

@@ -59,6 +59,7 @@ def test_a_notebook_stays_on_one_worker(run_of_notebooks):
     assert len(set.union(*workers.values())) == 2, "one worker did everything"
 
 
+@pytest.mark.case("J05")
 def test_a_dead_kernel_fails_its_cell_and_no_later_one_passes(run_of_notebooks):
     # nbval expects the cells after a time-out to fail, and reports them so
     assert [verdict for _, verdict in results(run_of_notebooks, "dead")] == ["FAILED"] + ["XFAIL"] * 4
