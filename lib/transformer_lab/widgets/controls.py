@@ -66,10 +66,10 @@ def choice(
         raise ValueError(f"{label!r} has no options.")
     kind = ipywidgets.ToggleButtons if buttons else ipywidgets.Dropdown
     control = kind(description=label, options=list(options), style=dict(_LABEL))
+    control.layout.width = "auto"
     if buttons:
         control.style.button_width = "auto"
-    else:
-        control.layout.width = "auto"
+        control.layout.display, control.layout.grid_gap = "flex", "0 8px"  # the label beside the buttons
     if value is not None:
         control.value = value
     return control
