@@ -12,6 +12,7 @@ from transformer_lab.draw.sheet import SheetPicture, boxes
 
 WIDTH, HEIGHT = 9.0, 4.6
 LEFT, GAP, TOP = 0.7, 0.2, 0.72
+LARGEST = 1.9  # side of a map, when there are few heads
 STRIP, CHIP = 2.95, 0.5  # top of the sequence, and the width of a symbol in it
 ROWS, ROW = 4.03, 0.36  # where the answers begin
 BAR_LEFT, BAR_WIDTH = 4.3, 3.7
@@ -23,7 +24,8 @@ class HeadGridPicture(SheetPicture):
     def __init__(self, figure: Figure, result: Any) -> None:
         self.open_sheet(figure, result)
         self._n_heads, self._n = result.maps.shape[:2]
-        self._side = (WIDTH - LEFT - 0.15 - GAP * (self._n_heads - 1)) / self._n_heads
+        room = WIDTH - LEFT - 0.15 - GAP * (self._n_heads - 1)
+        self._side = min(room / self._n_heads, LARGEST)
         self._lefts = [LEFT + head * (self._side + GAP) for head in range(self._n_heads)]
         self._middles = TOP + (np.arange(self._n) + 0.5) * self._side / self._n
         self._make_maps()

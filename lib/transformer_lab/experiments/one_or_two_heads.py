@@ -60,6 +60,7 @@ def train_reader(
     d_model: int = 16,
     asked: Sequence[str] = QUESTIONS,
     steps: int = 800,
+    learning_rate: float = LEARNING_RATE,
     forgets_to_transpose: bool = False,
     stop_at_goal: bool = True,
     seed: int = 0,
@@ -88,7 +89,7 @@ def train_reader(
         return right[:, places].double().mean().item() >= GOAL
 
     run = train(
-        model, batch_loss, steps=steps, learning_rate=LEARNING_RATE, seed=seed, goal=goal if stop_at_goal else None,
+        model, batch_loss, steps=steps, learning_rate=learning_rate, seed=seed, goal=goal if stop_at_goal else None,
         monitor=monitor, name=f"{n_heads} {'head' if n_heads == 1 else 'heads'}, {n_kinds} kinds",
     )  # fmt: skip
     right = answers_right(model, seed=seed + 2000).double()

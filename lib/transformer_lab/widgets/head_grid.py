@@ -14,13 +14,13 @@ def head_grid(reader: TrainedReader, *, sequence: int = 1, place: int = 7) -> Ex
     """Maps of all heads of a trained reader on one sequence; switch heads off and see which answers survive.
 
     Args:
-        reader: from `transformer_lab.experiments.one_or_two_heads.train_reader`, with at most six heads.
+        reader: from `transformer_lab.experiments.one_or_two_heads.train_reader`, with at most four heads.
         sequence: which of the drawn sequences to show first.
         place: which place asks, counted from 1.
     """
     n_heads = reader.model.attention.n_heads
-    if n_heads > 6:
-        raise ValueError(f"the reader has {n_heads} heads; the grid has room for 6.")
+    if n_heads > 4:
+        raise ValueError(f"the reader has {n_heads} heads; the grid has room for 4.")
     switches = {f"head_{head + 1}": controls.toggle(f"head {head + 1}", True) for head in range(n_heads)}
     return Explorer(
         controls={

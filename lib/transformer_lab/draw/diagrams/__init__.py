@@ -13,13 +13,15 @@ from matplotlib.figure import Figure
 
 from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
 from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
+from transformer_lab.draw.diagrams.heads import head_patterns, multiple_heads
 from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
 from transformer_lab.draw.diagrams.positions import content_plus_position
 from transformer_lab.draw.diagrams.recurrence import gru_cell, lstm_cell, rnn_chain
 
 __all__ = [
-    "ALT", "LESSONS", "attention_flow", "available_lessons", "causal_triangle", "content_plus_position", "course_map",
-    "draw_all", "gru_cell", "learning_loop", "lstm_cell", "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
+    "ALT", "LESSONS", "attention_flow", "available_lessons", "causal_triangle", "content_plus_position",
+    "course_map", "draw_all", "gru_cell", "head_patterns", "learning_loop", "lstm_cell", "multiple_heads",
+    "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
 ]  # fmt: skip
 
 ALT = {
@@ -45,7 +47,7 @@ ALT = {
     ),
     "content_plus_position": (
         "Three tokens, dog, bites and dog. Each row shows a content vector of six coloured cells, plus a position "
-        "vector of six cells, equals a sum of six cells that enters the first block. The two dogs have the same "
+        "vector of six cells, equals a sum of six cells, which attention reads. The two dogs have the same "
         "content cells, but other position cells, so their sums differ. The vectors are added, not appended: the "
         "width stays d_model."
     ),
@@ -56,8 +58,8 @@ ALT = {
     ),
     "rnn_chain": (
         "Five tokens, The cat that I saw, each with a hidden state above it. From the hidden state of the first "
-        "token to that of the fifth, recurrence takes 4 transitions, one after another. Attention takes 1 step, "
-        "whatever lies between."
+        "token to that of the fifth, recurrence takes 4 transitions, one after another. Below, attention: from the "
+        "first token itself, 1 step leads to the output under the fifth, whatever lies between."
     ),
     "lstm_cell": (
         "An LSTM step. The cell state c runs straight along the top: it is multiplied by the forget gate f (keep), "
@@ -69,6 +71,16 @@ ALT = {
         "A GRU step. The hidden state h runs straight along the top: it is multiplied by the update gate z (keep), "
         "then 1 minus z times the candidate n is added (write). The reset gate r decides how much of the old h the "
         "candidate reads. There is no separate cell state. Gates and candidate read the input x and the old h."
+    ),
+    "multiple_heads": (
+        "Four tokens of width 512 enter eight heads. Each head makes its own Q, K and V of 4 by 64, a 4 by 4 map and "
+        "an output of 4 by 64. The eight outputs stand side by side as 4 by 512, and the matrix W_O mixes them to the "
+        "output, 4 by 512."
+    ),
+    "head_patterns": (
+        "Illustrative, drawn by hand: four maps over the words the cat saw the cat run. Previous token: a line below "
+        "the diagonal. First token: the first column. Same word: every copy of the query's word. Everything alike: "
+        "all cells equal."
     ),
     "learning_loop": (
         "A loop of four steps: predict an answer, build the idea in a few lines, look at it and move it, check the "
@@ -96,6 +108,8 @@ def draw_all(available: Collection[int]) -> dict[str, Figure]:
         "rnn_chain": rnn_chain(),
         "lstm_cell": lstm_cell(),
         "gru_cell": gru_cell(),
+        "multiple_heads": multiple_heads(),
+        "head_patterns": head_patterns(),
         "learning_loop": learning_loop(),
     }
 
