@@ -41,3 +41,8 @@ def test_the_scripts_can_be_run():
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"(?:tests|notebooks|figures|lib|\.ci)/[\w./]*\w", README))))
 def test_every_path_in_the_readme_exists(path):
     assert (ROOT / path).exists()
+
+
+def test_the_readme_lists_the_lessons_that_exist():
+    listed = sorted(set(re.findall(r"notebooks/(\d\d_\w+\.ipynb)", README)))
+    assert listed == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))

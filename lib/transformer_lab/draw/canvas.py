@@ -85,6 +85,15 @@ def region(axes: Axes, x: tuple[float, float], y: tuple[float, float], text: str
     return Area(axes, x, y, text)
 
 
+def still(picture_class: type[Picture], result: Any) -> Figure:
+    """A figure of its own that shows ``result`` and stays, to be saved in any format."""
+    figure = style.new_figure(*picture_class.size(result))
+    picture_class(figure, result).update(result)
+    for artist in figure.findobj(lambda artist: artist.get_animated()):
+        artist.set_animated(False)
+    return figure
+
+
 class Canvas:
     """Draws results of one `Picture` class, reusing the figure while its layout stays the same."""
 
