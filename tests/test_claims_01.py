@@ -5,8 +5,10 @@ import pytest
 import torch
 from torch import nn
 
+from transformer_lab.experiments import time_length
 from transformer_lab.experiments.gates import force_gate, memory_cell, walk_gates
 from transformer_lab.experiments.gradient_gap import (
+    DRAWS,
     attention_gradients,
     attention_layer,
     compare_gaps,
@@ -86,22 +88,35 @@ def test_the_longest_chain_of_known_graphs():
 @pytest.mark.claim("R2")
 @pytest.mark.claim("R6")
 def test_recurrent_chains_grow_with_every_token_and_attentions_does_not():
-    chain = measure_lengths((8, 9, 10, 40), repeats=1).chain
-    for name in ("RNN", "LSTM", "GRU"):
-        a, b, c, far = chain[name]
-        per_token = b - a
-        assert per_token >= 3 and c - b == per_token and far - c == 30 * per_token, name
-    assert chain["LSTM"][0] > chain["RNN"][0]  # gates make it longer, not shorter
-    assert len(set(chain["attention"])) == 1
+    lengths = (8, 9, 10, 40)
+    chain = measure_lengths(lengths, repeats=1).chain
+    for name, per_token in {"RNN": 3, "LSTM": 8, "GRU": 9}.items():  # gates make it longer, not shorter
+        assert chain[name] == tuple(per_token * n + 3 for n in lengths), name
+    assert set(chain["attention"]) == {12}
 
 
 @pytest.mark.claim("R2")
 @pytest.mark.claim("R6")
-def test_recurrent_time_grows_in_step_with_the_tokens_and_far_above_attentions():
+def test_recurrent_time_grows_with_the_tokens_and_above_attentions():
     measured = measure_lengths()
-    for name in ("RNN", "LSTM", "GRU"):
-        assert measured.growth(name) > 8, name  # 16 times the tokens
-        assert measured.seconds[name][-1] > 5 * measured.seconds["attention"][-1], name
+    for name in ("RNN", "LSTM", "GRU"):  # far below what a quiet machine measures, 5 and 11: others may be busy
+        assert measured.growth(name) > 2 and measured.times_attention(name) > 2, name
+
+
+@pytest.mark.claim("R2")
+def test_a_busy_moment_spoils_a_round_and_not_a_point(monkeypatch):
+    """A clock on which a whole round takes ten times as long: the points stay in line."""
+    calls = []
+
+    def seconds(run, x):
+        calls.append(x.shape[1])
+        return x.shape[1] * (10 if len(calls) <= 8 else 1)
+
+    monkeypatch.setattr(time_length, "_seconds", seconds)
+    measured = measure_lengths((4, 8), repeats=2)
+    assert len(calls) == 2 * 2 * 4
+    assert all(values == (4, 8) for values in measured.seconds.values())
+    assert measured.growth("LSTM") == 2 and measured.times_attention("LSTM") == 1
 
 
 # ------------------------------------------------------------------------------------------------ the gradients
@@ -147,9 +162,9 @@ def test_a_linear_rnn_follows_the_power_of_its_spectral_radius(radius):
         assert norms[gap - 1].item() == pytest.approx(radius**gap, rel=1e-3)
 
 
-@pytest.fixture(scope="module")
-def curves():
-    return compare_gaps().curves
+@pytest.fixture(scope="module", params=[DRAWS, (3, 4, 5)], ids=["the lesson's draws", "other draws"])
+def curves(request):
+    return compare_gaps(draws=request.param).curves
 
 
 @pytest.mark.claim("R3")
@@ -158,11 +173,26 @@ def test_ten_models_on_one_axis_vanish_explode_or_stay(curves):
     assert len(curves) == 10
     assert at_100["RNN linear 1.1"] > 1e4 and at_100["RNN linear 0.9"] < 1e-4
     assert at_100["RNN linear 1.0"] == pytest.approx(1, rel=1e-3)
-    assert at_100["RNN tanh 0.9"] < at_100["RNN tanh 1.0"] < at_100["RNN tanh 1.1"] < 1e-3
+    assert at_100["RNN tanh 0.9"] < at_100["RNN tanh 1.0"] < 1e-3
+    assert at_100["RNN tanh 1.1"] < curves["RNN tanh 1.1"][49] / 5 < curves["RNN tanh 1.1"][9] / 5  # falling
     assert at_100["LSTM, bias 0"] < 1e-15 and at_100["GRU"] < 1e-15
-    assert 0.1 < at_100["LSTM, bias 5"] < 100
+    assert 1 < at_100["LSTM, bias 5"] < 100
     kept = [name for name, norm in at_100.items() if 1e-3 < norm < 1e2]
-    assert kept == ["RNN linear 1.0", "LSTM, bias 5", "attention"]
+    assert kept == ["RNN linear 1.0", "RNN tanh 1.1", "LSTM, bias 5", "attention"]
+
+
+@pytest.mark.claim("R3")
+def test_gates_alone_lose_the_signal_faster_than_any_rnn(curves):
+    for gap in (10, 50, 100):
+        slowest = min(curve[gap - 1] for name, curve in curves.items() if name.startswith("RNN"))
+        assert max(curves["LSTM, bias 0"][gap - 1], curves["GRU"][gap - 1]) < slowest
+
+
+@pytest.mark.claim("R3")
+def test_a_curve_is_the_geometric_mean_of_its_draws():
+    singles = [compare_gaps(30, draws=(seed,)).curves["RNN tanh 1.1"] for seed in (0, 1)]
+    both = compare_gaps(30, draws=(0, 1)).curves["RNN tanh 1.1"]
+    assert both[29] == pytest.approx((singles[0][29] * singles[1][29]) ** 0.5, rel=1e-4)
 
 
 @pytest.mark.claim("R3")
@@ -170,7 +200,19 @@ def test_tanh_only_ever_takes_away(curves):
     for radius in ("0.9", "1.0", "1.1"):
         pairs = zip(curves[f"RNN tanh {radius}"], curves[f"RNN linear {radius}"], strict=True)
         assert all(squeezed <= linear * 1.0001 for squeezed, linear in pairs)
-    assert max(explore_gap(1.5, "tanh").curves["RNN"]) < 100 < 1e15 < explore_gap(1.5, "linear").curves["RNN"][-1]
+
+
+@pytest.mark.claim("R3")
+def test_tanh_bounds_the_state_and_slows_the_explosion_without_ending_it():
+    squeezed, linear = explore_gap(1.5, "tanh").curves["RNN"], explore_gap(1.5, "linear").curves["RNN"]
+    assert squeezed[99] > squeezed[49] > squeezed[9] > 5
+    assert squeezed[99] < 1e5 < 1e15 < linear[99]
+    ends = []
+    for seed in range(4):
+        cell, x = rnn_cell(1.5, "tanh", seed=seed), random_inputs(101, seed=seed)
+        assert unroll(cell, x).hidden.abs().max() <= 1
+        ends.append(state_gradients(cell, x)[-1].item())
+    assert max(ends) > 20 * min(ends) and min(ends) > 0.1  # from draw to draw very different, and none vanishes
 
 
 @pytest.mark.claim("R3")
@@ -190,7 +232,12 @@ def test_the_forget_bias_decides_how_far_an_lstm_reaches():
 def test_clipping_shortens_and_leaves_short_ones_and_shares_alone():
     free, clipped = explore_gap(1.2), explore_gap(1.2, clip=True)
     assert max(clipped.curves["RNN"]) == 1.0 < max(free.curves["RNN"])
+    assert clipped.unclipped == {"RNN": free.curves["RNN"]} and free.unclipped == {}
+    before, after = (torch.tensor(gap.curves["RNN"]).log() for gap in (free, clipped))
+    assert torch.allclose(before.diff(), after.diff(), atol=1e-5)  # moved down, the slope is the same
     assert clipped.curves["GRU"] == free.curves["GRU"]  # vanished and still vanished
+    for radius in (0.9, 1.0):
+        assert explore_gap(radius, clip=True) == explore_gap(radius)  # nothing too long, nothing shortened
     for radius in (0.8, 1.2):
         inputs = random_inputs(50).requires_grad_()
         unroll(rnn_cell(radius, "linear"), inputs).hidden[0, -1].mean().backward()
@@ -232,6 +279,15 @@ def test_from_cell_to_cell_the_gradient_is_the_forget_gate():
 
 
 @pytest.mark.claim("R4")
+@pytest.mark.parametrize("seed", DRAWS)
+def test_all_paths_together_carry_more_than_the_straight_one(seed):
+    cell, x = lstm_cell(5.0, seed=seed), random_inputs(101, seed=seed)
+    straight = unroll(cell, x).forget_gate[0, 1:].prod(dim=0)
+    assert straight.mean().item() == pytest.approx(torch.tensor(5.0).sigmoid().item() ** 100, abs=0.1)
+    assert straight.max() < 1 < state_gradients(cell, x)[-1]
+
+
+@pytest.mark.claim("R4")
 @pytest.mark.parametrize("d_input, d_hidden", [(64, 64), (3, 5), (1, 1)])
 @pytest.mark.parametrize("bias_vectors", [0, 1, 2])
 def test_parameters_stand_as_one_to_three_to_four(d_input, d_hidden, bias_vectors):
@@ -247,19 +303,19 @@ def test_parameters_stand_as_one_to_three_to_four(d_input, d_hidden, bias_vector
 @pytest.mark.parametrize(
     "settings, stored, read",
     [
-        ({}, 0.98, 0.75),
-        ({"step": 2, "force": "forget gate shut"}, 0.00, 0.00),
-        ({"step": 2, "force": "input gate open"}, 0.22, 0.22),
-        ({"step": 0, "force": "input gate shut"}, 0.00, 0.00),
-        ({"step": 4, "force": "output gate shut"}, 0.98, 0.00),
-        ({"forget_bias": 0.0}, 0.12, 0.06),
+        ({}, 1.0, 0.7616),
+        ({"step": 2, "force": "forget gate shut"}, 0.0, 0.0),
+        ({"step": 2, "force": "input gate open"}, 0.25, 0.2449),
+        ({"step": 0, "force": "input gate shut"}, 0.0, 0.0),
+        ({"step": 4, "force": "output gate shut"}, 1.0, 0.0),
+        ({"forget_bias": 0.0}, 1 / 8, 0.0624),  # half of it at each of three steps, and once more before it is read
     ],
 )
 def test_a_stored_value_lives_or_dies_by_its_gates(settings, stored, read):
     steps = walk_gates("+...?..x.?", **settings).steps
-    assert steps.cell[3].item() == pytest.approx(stored, abs=0.006)
-    assert steps.hidden[4].item() == pytest.approx(read, abs=0.006)
-    assert abs(steps.hidden[9].item()) < 0.01  # after the erasure nothing is read
+    assert steps.cell[3].item() == pytest.approx(stored, abs=1e-4)
+    assert steps.hidden[4].item() == pytest.approx(read, abs=1e-4)
+    assert abs(steps.hidden[9].item()) < 1e-4  # after the erasure nothing is read
 
 
 @pytest.mark.claim("R4")

@@ -43,6 +43,9 @@ RNN_WRONG = {
     "multiplied": lambda x, h, W, U, b: tanh((x @ W) * (h @ U) + b),
     "swapped": lambda x, h, W, U, b: tanh(x @ U + h @ W + b),
     "bias is missing": lambda x, h, W, U, b: tanh(x @ W + h @ U),
+    "bias stands outside": lambda x, h, W, U, b: b + torch.tanh(torch.matmul(x, W) + torch.matmul(h, U)),
+    "W is transposed": lambda x, h, W, U, b: tanh(torch.einsum("bi,ui->bu", x, W) + h @ U + b),
+    "U is transposed": lambda x, h, W, U, b: tanh(x @ W + torch.einsum("bv,uv->bu", h, U) + b),
 }
 
 
@@ -50,6 +53,11 @@ RNN_WRONG = {
 def test_a_wrong_rnn_step_is_named(title):
     feedback = check.rnn_step(RNN_WRONG[title])
     assert feedback.status == "wrong" and title in feedback.title, feedback
+
+
+def test_torchs_habit_of_transposing_both_is_named_twice():
+    feedback = check.rnn_step(lambda x, h, W, U, b: tanh(torch.nn.functional.linear(x, W, b) + h @ U.T))
+    assert feedback.status == "wrong" and "W is transposed" in str(feedback) and "U is transposed" in str(feedback)
 
 
 # ------------------------------------------------------------------------------------------ one LSTM step
@@ -79,6 +87,9 @@ LSTM_WRONG = {
     "overwritten instead of added to": {"store": lambda f, c, i, g: i * g},
     "forget gate does nothing": {"store": lambda f, c, i, g: c + i * g},
     "candidate goes through σ": {"write": sigmoid},
+    "no tanh on the candidate": {"write": lambda block: block},
+    "Candidate and output gate are mixed up": {"order": "ifog"},
+    "The bias is missing": {"total": lambda x, h, W, U, b: x @ W + h @ U},
     "output gate is missing": {"gate": lambda o, shown: shown},
 }
 
@@ -87,6 +98,11 @@ LSTM_WRONG = {
 def test_a_wrong_lstm_step_is_named(title):
     feedback = check.lstm_step(lambda x, h, c, W, U, b: lstm(x, h, c, W, U, b, **LSTM_WRONG[title]))
     assert feedback.status == "wrong" and title in feedback.title, feedback
+
+
+def test_the_two_states_returned_the_other_way_round_are_named():
+    feedback = check.lstm_step(lambda x, h, c, W, U, b: lstm(x, h, c, W, U, b)[::-1])
+    assert feedback.status == "wrong" and "returned the other way round" in feedback.title, feedback
 
 
 def test_two_mistakes_in_one_lstm_step_are_both_named():
@@ -98,12 +114,13 @@ def test_two_mistakes_in_one_lstm_step_are_both_named():
 
 def test_an_unplanned_mistake_gets_the_first_difference():
     feedback = check.lstm_step(lambda x, h, c, W, U, b: (h, c))
-    assert feedback.status == "wrong" and "First difference at batch 0, unit 0" in feedback.messages[0]
+    assert feedback.status == "wrong" and feedback.title.endswith("other numbers in the hidden state")
+    assert "First difference at batch 0, unit 0" in feedback.messages[0]
 
 
 def test_the_hidden_state_alone_is_too_little():
     feedback = check.lstm_step(lambda x, h, c, W, U, b: lstm(x, h, c, W, U, b)[0])
-    assert feedback.status == "wrong" and "hidden, cell" in feedback.title
+    assert feedback.status == "wrong" and "2 things: hidden state, cell state" in feedback.title
 
 
 # ---------------------------------------------------------------------------------------- the path length
@@ -128,6 +145,11 @@ PATH_WRONG = {
 def test_a_wrong_path_length_is_named(title):
     feedback = check.path_lengths(PATH_WRONG[title])
     assert feedback.status == "wrong" and title in feedback.title, feedback
+
+
+def test_an_unplanned_number_is_put_in_plain_words():
+    feedback = check.path_lengths(lambda first, last: (last * first, 1))
+    assert feedback.title == "The recurrent path is not right"
 
 
 @pytest.mark.parametrize("name, n_parameters", [("rnn_step", 5), ("lstm_step", 6), ("path_lengths", 2)])

@@ -20,7 +20,8 @@ _ROWS = (
     ("hidden", "hidden h", True, style.OUTPUT),
 )
 _REACH = 0.4  # of a row's height, to each side of its middle
-_CELL_LIMIT = 2.0  # the cell state may pass 1; beyond this the bar stops and the number tells
+_CELL_LIMIT = 1.1  # the cell state may pass 1; beyond this the bar stops and the number tells
+_ROOM = 11  # columns that leave a number its full size
 
 
 class GateTimeline(Picture):
@@ -55,6 +56,11 @@ class GateTimeline(Picture):
         }
         self._forced = axes.add_patch(Rectangle((0, 0), 1, 1, fill=False, edgecolor=style.KEY, linewidth=2.6))
         self._forced.set(animated=True, zorder=3)
+        size = sizes.font_small * min(1.0, _ROOM / n)
+        self._readings = [
+            axes.text(column, 0, "", ha="center", va="center", fontsize=size, color=style.TEXT, animated=True, zorder=3)
+            for column in range(n)
+        ]
         self._words = figure.text(
             0.7, 0.89, "", fontsize=sizes.font_normal, color=style.TEXT, va="top", linespacing=1.55, animated=True
         )
@@ -68,6 +74,10 @@ class GateTimeline(Picture):
             for bar, height in zip(self._bars[field], heights, strict=True):
                 bar.set_bounds(bar.get_x(), bottom, bar.get_width(), -height)  # the axis runs downwards
         self._here.set_x(result.step - 0.5)
+        for reading, symbol, value in zip(self._readings, result.symbols, result.steps.hidden.tolist(), strict=True):
+            row = len(_ROWS) - 1  # in the empty half of the last row
+            reading.set_y(row + 0.25 if value > -0.005 else row - 0.25)
+            reading.set_text(rounded(value, 2) if symbol == "?" else "")
         gate = result.force.split()[0]
         self._forced.set_visible(gate != "nothing")
         if gate != "nothing":
@@ -78,7 +88,7 @@ class GateTimeline(Picture):
     def regions(self, result: Any) -> list[Area]:
         return [
             region(self.axes, (column - 0.5, column + 0.5), (row - 0.5, row + 0.5), f"step {column + 1} “{symbol}”: "
-                   f"{name} = {getattr(result.steps, field)[column].item():.2f}")
+                   f"{name} = {rounded(getattr(result.steps, field)[column].item())}")
             for row, (field, name, _, _) in enumerate(_ROWS)
             for column, symbol in enumerate(result.symbols)
         ]  # fmt: skip
@@ -92,19 +102,24 @@ def _arithmetic(result: Any) -> str:
             f"Step {result.step + 1}: “{result.symbols[result.step]}”{forced}",
             "",
             "c = f · (old c) + i · g",
-            f"  = {result.now('forget_gate'):.2f} · {_signed(result.before)}",
-            f"    + {result.now('input_gate'):.2f} · {_signed(result.now('candidate'))}",
-            f"  = {_signed(kept)} + {_signed(new)}",
-            f"  = {_signed(result.now('cell'))}",
+            f"  = {rounded(result.now('forget_gate'))} · {_bracketed(result.before)}",
+            f"    + {rounded(result.now('input_gate'))} · {_bracketed(result.now('candidate'))}",
+            f"  = {rounded(kept)} + {_bracketed(new)}",
+            f"  = {rounded(result.now('cell'))}",
             "",
             "h = o · tanh(c)",
-            f"  = {result.now('output_gate'):.2f} · {_signed(np.tanh(result.now('cell')))}",
-            f"  = {_signed(result.now('hidden'))}",
+            f"  = {rounded(result.now('output_gate'))} · {_bracketed(np.tanh(result.now('cell')))}",
+            f"  = {rounded(result.now('hidden'))}",
         )
     )
 
 
-def _signed(value: float) -> str:
-    text = f"{value:.2f}".replace("-", "−")
-    text = "0.00" if text == "−0.00" else text
+def rounded(value: float, decimals: int = 3) -> str:
+    """The number with a fixed number of decimals, a true minus sign, and none before a zero."""
+    text = f"{value:.{decimals}f}".replace("-", "−")
+    return text if text.strip("−0.") else text.lstrip("−")  # no minus before a zero
+
+
+def _bracketed(value: float) -> str:
+    text = rounded(value)
     return f"({text})" if text.startswith("−") else text

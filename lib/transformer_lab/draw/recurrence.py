@@ -19,7 +19,10 @@ _LOOKS = {
 
 
 class GapCurves(Curves):
-    """‖∂h_T/∂h_1‖ against the gap for several models; the gap that is looked at is a line across."""
+    """‖∂h_T/∂h_1‖ against the gap for several models; the gap that is looked at is a line across.
+
+    Curves that clipping has shortened stand faintly behind as they were.
+    """
 
     @staticmethod
     def size(result: Any) -> tuple[float, float]:
@@ -41,13 +44,23 @@ class GapCurves(Curves):
 
     def __init__(self, figure: Figure, result: Any) -> None:
         super().__init__(figure, result)
+        self.axes.set_xticks([1, *range(20, int(self.axes.get_xlim()[1]) + 1, 20)])
         self.axes.yaxis.set_major_formatter(FuncFormatter(_tick))
         self._here = self.axes.axvline(1, color=style.ACCENT, linewidth=3, animated=True, zorder=1)
+        inside = self.axes.bbox.padded(8, 0)  # whole markers at the sides; a curve that leaves stops at the edge
+        self._before = {}
+        for name, line in zip(result.curves, self._lines, strict=True):
+            line.set_clip_box(inside)
+            look = {"color": line.get_color(), "alpha": 0.35, "linewidth": 4, "animated": True, "zorder": 1.5}
+            (self._before[name],) = self.axes.plot([], [], **look)
 
     def update(self, result: Any) -> None:
         super().update(result)
         self._here.set_visible(result.gap > 0)
         self._here.set_xdata([result.gap, result.gap])
+        for name, line in self._before.items():
+            curve = result.unclipped.get(name, ())
+            line.set_data(range(1, 1 + len(curve)), curve)
 
 
 class RecallCurves(Curves):
@@ -66,14 +79,16 @@ class RecallCurves(Curves):
 
 
 class TimeCurves(Curves):
-    """Milliseconds for one forward pass against the number of tokens."""
+    """Milliseconds for one forward pass against the number of tokens, and the ratio to attention at the end."""
 
     @staticmethod
     def chart(result: Any) -> LineChart:
+        ratios = [f"{name} {result.times_attention(name):.0f} ×" for name in result.seconds if name != "attention"]
         return LineChart(
             {name: (result.lengths, [1000 * s for s in values]) for name, values in result.seconds.items()},
             x_label="tokens n",
             y_label="milliseconds",
+            title=f"At {result.lengths[-1]} tokens: {', '.join(ratios)} the time of attention",
             looks={name: _LOOKS[name] for name in result.seconds},
         )
 

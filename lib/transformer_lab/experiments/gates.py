@@ -1,6 +1,7 @@
 """A hand-set LSTM with one unit of memory, stepped through a sequence; any gate can be forced at any step."""
 
 import copy
+import math
 from dataclasses import dataclass
 
 import torch
@@ -11,14 +12,16 @@ from transformer_lab.model.recurrence import LSTMCell, LSTMStep
 SYMBOLS = {
     "+": "store plus one",
     "-": "store minus one",
-    ".": "noise, of −0.76",
+    ".": "noise, of −0.75",
     "?": "read the memory",
     "x": "erase the memory",
 }
 MOST_SYMBOLS = 16
 GATES = ("input", "forget", "output")
+KEEPS = 12.0  # the forget bias with which nothing leaks
 FORCES = ("nothing", *(f"{gate} gate {state}" for gate in GATES for state in ("open", "shut")))
-_OPEN = 6.0  # σ(6) = 0.998, σ(−6) = 0.002
+_OPEN = 12.0  # put into σ or tanh: 0 or ±1 to the last digit shown
+_NOISE = math.atanh(-0.75)
 _FORCED = 40.0  # σ is 1 or 0 to the last digit shown
 
 
@@ -41,7 +44,7 @@ class GateWalk:
         return getattr(self.steps, name)[self.step].item()
 
 
-def memory_cell(forget_bias: float = _OPEN) -> LSTMCell:
+def memory_cell(forget_bias: float = KEEPS) -> LSTMCell:
     """One unit that stores on ``+`` and ``-``, keeps while there is noise, shows on ``?`` and forgets on ``x``.
 
     Its gates look at the symbol alone (U = 0), so each weight can be read. A trained cell's gates also look at h.
@@ -49,7 +52,7 @@ def memory_cell(forget_bias: float = _OPEN) -> LSTMCell:
     weights = {  # the weight of each symbol, and the bias
         "input": ({"+": 2 * _OPEN, "-": 2 * _OPEN}, -_OPEN),
         "forget": ({"+": -2 * _OPEN, "-": -2 * _OPEN, "x": -2 * _OPEN}, forget_bias),
-        "candidate": ({"+": 3.0, "-": -3.0, ".": -1.0}, 0.0),
+        "candidate": ({"+": _OPEN, "-": -_OPEN, ".": _NOISE}, 0.0),
         "output": ({"?": 2 * _OPEN}, -_OPEN),
     }
     cell = LSTMCell(len(SYMBOLS), 1)
@@ -73,7 +76,7 @@ def force_gate(cell: LSTMCell, gate: str, value: int) -> LSTMCell:
 
 
 @torch.no_grad()
-def walk_gates(sequence: str, step: int = 0, force: str = "nothing", forget_bias: float = _OPEN) -> GateWalk:
+def walk_gates(sequence: str, step: int = 0, force: str = "nothing", forget_bias: float = KEEPS) -> GateWalk:
     """Run `memory_cell` along ``sequence``, with one gate forced at one step if asked.
 
     Raises:

@@ -1,7 +1,8 @@
 """How much of a small change at one position is still felt a number of positions later: ‖∂h_T/∂h_1‖ against T − 1."""
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,11 @@ from transformer_lab.training import seeded
 
 WIDTH = 32
 LONGEST = 100
-ACTIVATIONS = ("tanh", "linear")
+ACTIVATIONS = ("linear", "tanh")
+DRAWS = (0, 1, 2)  # seeds of the random weights and inputs that a curve is averaged over
+TOLERATED = 1.001  # a curve of length 1 but for rounding is not too long
+
+Curve = tuple[float, ...]
 
 
 def rnn_cell(radius: float, activation: str = "tanh", *, width: int = WIDTH, seed: int = 0) -> RNNCell:
@@ -110,32 +115,40 @@ def attention_gradients(layer: MultiHeadAttention, x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class GradientGap:
-    """‖∂h_T/∂h_1‖ for the gaps 1, 2, 3 …, a curve for each model, and the gap that is looked at (0 for none)."""
+    """‖∂h_T/∂h_1‖ for the gaps 1, 2, 3 …, a curve for each model.
 
-    curves: dict[str, tuple[float, ...]]
+    ``gap`` is the gap that is looked at (0 for none). ``unclipped`` holds the curves that clipping has shortened, as
+    they were before.
+    """
+
+    curves: dict[str, Curve]
     gap: int = 0
+    unclipped: dict[str, Curve] = field(default_factory=dict)
 
     def at_gap(self, name: str) -> float:
         """The norm of one model at the gap that is looked at."""
         return self.curves[name][self.gap - 1]
 
 
-def compare_gaps(longest: int = LONGEST) -> GradientGap:
+def compare_gaps(longest: int = LONGEST, draws: tuple[int, ...] = DRAWS) -> GradientGap:
     """Ten models on one axis: RNNs below, at and above spectral radius 1, two LSTMs, a GRU and one attention layer."""
     curves = {
-        f"RNN {activation} {radius}": _rnn_curve(radius, activation, longest)
-        for activation in ("linear", "tanh")
+        f"RNN {activation} {radius}": _rnn_curve(radius, activation, longest, draws)
+        for activation in ACTIVATIONS
         for radius in (0.9, 1.0, 1.1)
     }
-    curves |= {f"LSTM, bias {bias}": _lstm_curve(bias, longest) for bias in (0, 5)}
-    curves |= {"GRU": _gru_curve(longest), "attention": _attention_curve(longest)}
+    curves |= {f"LSTM, bias {bias}": _lstm_curve(bias, longest, draws) for bias in (0, 5)}
+    curves |= {"GRU": _gru_curve(longest, draws), "attention": _attention_curve(longest, draws)}
     return GradientGap(curves)
 
 
 def explore_gap(
     radius: float = 0.9, activation: str = "linear", forget_bias: float = 0.0, gap: int = 20, clip: bool = False
 ) -> GradientGap:
-    """One RNN, one LSTM, a GRU and an attention layer. ``clip`` shortens what is longer than 1 to length 1.
+    """One RNN, one LSTM, a GRU and an attention layer.
+
+    ``clip`` shortens each curve that passes 1, as clipping shortens a gradient: the whole of it by one factor, so that
+    its longest part has length 1.
 
     Raises:
         ValueError: a gap outside 1 … ``LONGEST``, or what `rnn_cell` refuses.
@@ -143,31 +156,49 @@ def explore_gap(
     if not 1 <= gap <= LONGEST:
         raise ValueError(f"gap is {gap}; it must lie between 1 and {LONGEST}.")
     curves = {
-        "RNN": _rnn_curve(radius, activation, LONGEST),
-        "LSTM": _lstm_curve(forget_bias, LONGEST),
-        "GRU": _gru_curve(LONGEST),
-        "attention": _attention_curve(LONGEST),
+        "RNN": _rnn_curve(radius, activation, LONGEST, DRAWS),
+        "LSTM": _lstm_curve(forget_bias, LONGEST, DRAWS),
+        "GRU": _gru_curve(LONGEST, DRAWS),
+        "attention": _attention_curve(LONGEST, DRAWS),
     }
-    if clip:
-        curves = {name: tuple(min(norm, 1.0) for norm in curve) for name, curve in curves.items()}
-    return GradientGap(curves, gap)
+    too_long = {name: curve for name, curve in curves.items() if clip and max(curve) > TOLERATED}
+    clipped = {name: tuple(norm / max(curve) for norm in curve) for name, curve in too_long.items()}
+    return GradientGap(curves | clipped, gap, too_long)
+
+
+def _typical(norms: Callable[[int], Tensor], draws: tuple[int, ...]) -> Curve:
+    """The geometric mean over draws of the random weights and inputs: what a single draw shows may be luck."""
+    logarithms = torch.stack([norms(seed).log() for seed in draws])
+    return tuple(logarithms.mean(dim=0).exp().tolist())
 
 
 @functools.lru_cache(maxsize=64)
-def _rnn_curve(radius: float, activation: str, longest: int) -> tuple[float, ...]:
-    return tuple(state_gradients(rnn_cell(radius, activation), random_inputs(longest + 1)).tolist())
+def _rnn_curve(radius: float, activation: str, longest: int, draws: tuple[int, ...]) -> Curve:
+    def norms(seed: int) -> Tensor:
+        return state_gradients(rnn_cell(radius, activation, seed=seed), random_inputs(longest + 1, seed=seed))
+
+    return _typical(norms, draws)
 
 
 @functools.lru_cache(maxsize=64)
-def _lstm_curve(forget_bias: float, longest: int) -> tuple[float, ...]:
-    return tuple(state_gradients(lstm_cell(forget_bias), random_inputs(longest + 1)).tolist())
+def _lstm_curve(forget_bias: float, longest: int, draws: tuple[int, ...]) -> Curve:
+    def norms(seed: int) -> Tensor:
+        return state_gradients(lstm_cell(forget_bias, seed=seed), random_inputs(longest + 1, seed=seed))
+
+    return _typical(norms, draws)
 
 
 @functools.lru_cache(maxsize=2)
-def _gru_curve(longest: int) -> tuple[float, ...]:
-    return tuple(state_gradients(gru_cell(), random_inputs(longest + 1)).tolist())
+def _gru_curve(longest: int, draws: tuple[int, ...]) -> Curve:
+    def norms(seed: int) -> Tensor:
+        return state_gradients(gru_cell(seed=seed), random_inputs(longest + 1, seed=seed))
+
+    return _typical(norms, draws)
 
 
 @functools.lru_cache(maxsize=2)
-def _attention_curve(longest: int) -> tuple[float, ...]:
-    return tuple(attention_gradients(attention_layer(), random_inputs(longest + 1)).tolist())
+def _attention_curve(longest: int, draws: tuple[int, ...]) -> Curve:
+    def norms(seed: int) -> Tensor:
+        return attention_gradients(attention_layer(seed=seed), random_inputs(longest + 1, seed=seed))
+
+    return _typical(norms, draws)

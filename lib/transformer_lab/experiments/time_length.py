@@ -12,7 +12,7 @@ from transformer_lab.model.recurrence import GRUCell, LSTMCell, RNNCell, unroll
 from transformer_lab.training import seeded
 
 WIDTH = 32
-LENGTHS = (16, 32, 64, 128, 256)
+LENGTHS = (16, 32, 48, 64, 80)  # short enough to end before a busy machine takes the processor away
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class TimeByLength:
     def growth(self, name: str) -> float:
         """Time at the longest length over time at the shortest."""
         return self.seconds[name][-1] / self.seconds[name][0]
+
+    def times_attention(self, name: str) -> float:
+        """Time at the longest length over attention's time for it."""
+        return self.seconds[name][-1] / self.seconds["attention"][-1]
 
 
 def longest_chain(output: Tensor) -> int:
@@ -52,21 +56,20 @@ def longest_chain(output: Tensor) -> int:
     return depth[output.grad_fn]
 
 
-def measure_lengths(lengths: Sequence[int] = LENGTHS, *, repeats: int = 9, seed: int = 0) -> TimeByLength:
-    """RNN, LSTM, GRU and one attention layer on one sequence of each length."""
+def measure_lengths(lengths: Sequence[int] = LENGTHS, *, repeats: int = 25, seed: int = 0) -> TimeByLength:
+    """RNN, LSTM, GRU and one attention layer on one sequence of each length.
+
+    The clock is read in ``repeats`` rounds through all models and lengths, and the shortest time of each counts:
+    whatever else the machine is doing only adds, and a busy moment then spoils one round, not one point.
+    """
     models = _models(seed)
-    chain: dict[str, list[int]] = {name: [] for name in models}
-    seconds: dict[str, list[float]] = {name: [] for name in models}
-    for n in lengths:
-        x = torch.randn(1, n, WIDTH, generator=torch.Generator().manual_seed(seed))
-        for name, run in models.items():
-            chain[name].append(longest_chain(run(x)))
-            seconds[name].append(_seconds(run, x, repeats))
-    return TimeByLength(
-        tuple(lengths),
-        {name: tuple(values) for name, values in chain.items()},
-        {name: tuple(values) for name, values in seconds.items()},
-    )
+    inputs = {n: torch.randn(1, n, WIDTH, generator=torch.Generator().manual_seed(seed)) for n in lengths}
+    chain = {name: tuple(longest_chain(run(x)) for x in inputs.values()) for name, run in models.items()}
+    rounds = [
+        {name: [_seconds(run, x) for x in inputs.values()] for name, run in models.items()} for _ in range(repeats)
+    ]
+    seconds = {name: tuple(map(min, zip(*(times[name] for times in rounds), strict=True))) for name in models}
+    return TimeByLength(tuple(lengths), chain, seconds)
 
 
 def _models(seed: int) -> dict[str, Callable[[Tensor], Tensor]]:
@@ -78,11 +81,8 @@ def _models(seed: int) -> dict[str, Callable[[Tensor], Tensor]]:
 
 
 @torch.no_grad()
-def _seconds(run: Callable[[Tensor], Tensor], x: Tensor, repeats: int) -> float:
-    run(x)  # the first call also pays for starting up
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        run(x)
-        times.append(time.perf_counter() - begin)
-    return min(times)  # whatever else the machine is doing only adds
+def _seconds(run: Callable[[Tensor], Tensor], x: Tensor) -> float:
+    run(x)  # whatever ran before has emptied the caches
+    begin = time.perf_counter()
+    run(x)
+    return time.perf_counter() - begin

@@ -182,7 +182,8 @@ class FunctionExercise:
             return comparing.problem(expected, value, output.name, output.axes, self.tolerance)
         names = ", ".join(output.name for output in self.outputs)
         if not isinstance(value, tuple | list) or len(value) != len(expected):
-            return f"The check wants {len(expected)} things: {names}", f"Return them in this order: `return {names}`."
+            code = f"`return {', '.join(output.name.replace(' ', '_') for output in self.outputs)}`"
+            return f"The check wants {len(expected)} things: {names}", f"Return them in this order: {code}."
         for output, wanted, got in zip(self.outputs, expected, value, strict=True):
             found = comparing.problem(wanted, got, output.name, output.axes, self.tolerance)
             if found is not None:

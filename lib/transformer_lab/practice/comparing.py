@@ -59,8 +59,7 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
     return (
         f"The right shape, but other numbers in the {name}",
         f"First difference at {_place(first, axes)}: you have {yours}, expected {wanted}. "
-        f"{int(differs.sum())} of {given.numel()} numbers differ. Your shape is "
-        f"{shape_text(given, axes)}, the expected shape {shape_text(expected, axes)}.",
+        f"{int(differs.sum())} of {given.numel()} numbers differ. The shape {shape_text(given, axes)} is right.",
     )
 
 

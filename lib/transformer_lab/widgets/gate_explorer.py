@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import ipywidgets
 
-from transformer_lab.draw.gates import GateTimeline
-from transformer_lab.experiments.gates import FORCES, SYMBOLS, GateWalk, walk_gates
+from transformer_lab.draw.gates import GateTimeline, rounded
+from transformer_lab.experiments.gates import FORCES, KEEPS, SYMBOLS, GateWalk, walk_gates
 from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
 
@@ -17,7 +17,7 @@ def gate_explorer(sequence: str = "+...?..x.?", step: int = 1, force: str = "not
             "sequence": controls.text("Sequence", sequence),
             "step": controls.slider("Step", 1, len(sequence), step),
             "force": controls.choice("At this step, force", FORCES, force),
-            "forget_bias": controls.slider("Forget bias", -2.0, 6.0, 6.0, 0.5),
+            "forget_bias": controls.slider("Forget bias", -2.0, KEEPS, KEEPS, 0.5),
         },
         compute=lambda sequence, step, force, forget_bias: walk_gates(sequence, step - 1, force, forget_bias),
         picture=GateTimeline,
@@ -32,20 +32,15 @@ def describe(result: GateWalk) -> str:
     kept, cell = result.now("forget_gate") * result.before, result.now("cell")
     forced = "" if result.force == "nothing" else f", {result.force} by force"
     reads = [
-        f"{_signed(result.steps.hidden[place].item())} at step {place + 1}"
+        f"{rounded(result.steps.hidden[place].item())} at step {place + 1}"
         for place, read in enumerate(result.symbols)
         if read == "?"
     ]
     return (
-        f"Step {number}, “{symbol}” ({SYMBOLS[symbol]}){forced}: the cell held {_signed(result.before)}, keeps "
-        f"{_signed(kept)}, adds {_signed(cell - kept)} and now holds {_signed(cell)}. The hidden state shows "
-        f"{_signed(result.now('hidden'))}. " + (f"Readings: {', '.join(reads)}." if reads else "No “?” reads it.")
+        f"Step {number}, “{symbol}” ({SYMBOLS[symbol]}){forced}: the cell held {rounded(result.before)}, keeps "
+        f"{rounded(kept)}, adds {rounded(cell - kept)} and now holds {rounded(cell)}. The hidden state shows "
+        f"{rounded(result.now('hidden'))}. " + (f"Readings: {', '.join(reads)}." if reads else "No “?” reads it.")
     )
-
-
-def _signed(value: float) -> str:
-    text = f"{value:.2f}".replace("-", "−")
-    return "0.00" if text == "−0.00" else text
 
 
 def _fit_steps(by_name: Mapping[str, ipywidgets.Widget]) -> None:

@@ -25,16 +25,20 @@ def gradient_gap(radius: float = 1.1, activation: str = "linear", forget_bias: f
 
 
 def describe(result: GradientGap) -> str:
-    """Norm of each model at the gap, and who has lost the signal."""
+    """Norm of each model at the gap, who has lost the signal, and what clipping has done."""
     norms = {name: result.at_gap(name) for name in result.curves}
     values = ", ".join(f"{name} {figure(norm)}" for name, norm in norms.items())
+    free = {name: norm for name, norm in norms.items() if name not in result.unclipped}
     groups = {
-        "Vanished": [name for name, norm in norms.items() if norm < VANISHED],
-        "Exploded": [name for name, norm in norms.items() if norm > EXPLODED],
+        "Vanished": [name for name, norm in free.items() if norm < VANISHED],
+        "Exploded": [name for name, norm in free.items() if norm > EXPLODED],
     }
-    verdict = " ".join(f"{word}: {', '.join(names)}." for word, names in groups.items() if names)
+    verdict = [f"{word}: {', '.join(names)}." for word, names in groups.items() if names]
+    if result.unclipped:
+        factors = [f"{name} ÷ {figure(max(curve))}" for name, curve in result.unclipped.items()]
+        verdict.append(f"Clipped, at every gap alike: {', '.join(factors)}.")
     steps = "1 step" if result.gap == 1 else f"{result.gap} steps"
-    return f"After {steps}: {values}. {verdict or 'None of them has vanished or exploded.'}"
+    return f"After {steps}: {values}. {' '.join(verdict) or 'None of them has vanished or exploded.'}"
 
 
 def figure(value: float) -> str:

@@ -12,21 +12,23 @@ _HIDDEN = {"fill": style.tint(style.OUTPUT), "edge": style.OUTPUT, "size": 18}
 
 
 def rnn_chain() -> Figure:
-    """Five tokens and their hidden states: four transitions from the first to the fifth, or one look."""
-    sheet = Sheet(900, 400)
+    """Five tokens: through their hidden states it takes four transitions from the first to the fifth, or one look."""
+    sheet = Sheet(900, 430)
     lefts = [40 + 180 * index for index in range(5)]
     words = ("The", "cat", "that", "I", "saw")
-    tokens = [sheet.box(left, 278, 100, 46, word, size=18) for left, word in zip(lefts, words, strict=True)]
-    hidden = [sheet.box(left, 172, 100, 50, f"h_{index}", **_HIDDEN) for index, left in enumerate(lefts, 1)]
+    tokens = [sheet.box(left, 200, 100, 46, word, size=18) for left, word in zip(lefts, words, strict=True)]
+    hidden = [sheet.box(left, 84, 100, 50, f"h_{index}", **_HIDDEN) for index, left in enumerate(lefts, 1)]
     for token, state in zip(tokens, hidden, strict=True):
         sheet.arrow(token.top, state.bottom)
     for step, (left, right) in enumerate(zip(hidden, hidden[1:], strict=False), 1):
         sheet.arrow(left.right, right.left, colour=style.OUTPUT)
-        sheet.text((left.right[0] + right.left[0]) / 2, 180, str(step), size=18, colour=style.OUTPUT, bold=True)
-    start, end = hidden[0].top[0], hidden[4].top[0]
-    sheet.arrow((start, 150), (start, 90), (end, 90), (end, 150), colour=style.QUERY)
-    sheet.text(450, 62, "Attention: 1 step, whatever lies between", size=17, colour=style.QUERY, bold=True)
-    sheet.text(450, 362, "Recurrence: 4 transitions, one after another", size=17, colour=style.OUTPUT, bold=True)
+        sheet.text((left.right[0] + right.left[0]) / 2, 92, str(step), size=18, colour=style.OUTPUT, bold=True)
+    sheet.text(450, 44, "Recurrence: 4 transitions, one after another", size=17, colour=style.OUTPUT, bold=True)
+    look = sheet.box(lefts[4], 312, 100, 50, "output", fill=style.tint(style.QUERY), edge=style.QUERY, size=18)
+    first = tokens[0].bottom
+    sheet.arrow(first, (first[0], look.left[1]), look.left, colour=style.QUERY)
+    sheet.arrow(tokens[4].bottom, look.top)
+    sheet.text(450, 384, "Attention: 1 step, whatever lies between", size=17, colour=style.QUERY, bold=True)
     return sheet.figure
 
 

@@ -16,19 +16,23 @@ def rnn_step_with_faults(
     squash: str = "tanh",
     reads: str = "both",
     swapped: bool = False,
-    forgotten_bias: bool = False,
+    transposed_W: bool = False,
+    transposed_U: bool = False,
+    bias_stands: str = "inside",
 ) -> Tensor:
     """tanh(x W + h U + b), (batch, d_hidden)."""
     if swapped:
         W, U = U, W
+    W, U = W.T if transposed_W else W, U.T if transposed_U else U
     total = {
         "both": lambda: x @ W + hidden @ U,
         "input": lambda: x @ W,
         "hidden": lambda: hidden @ U,
         "product": lambda: (x @ W) * (hidden @ U),
     }[reads]()
-    total = total if forgotten_bias else total + bias
-    return {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "none": lambda value: value}[squash](total)
+    total = total + bias if bias_stands == "inside" else total
+    new = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "none": lambda value: value}[squash](total)
+    return new + bias if bias_stands == "outside" else new
 
 
 def _rnn_case(batch: int, d_input: int, d_hidden: int, seed: int) -> dict[str, object]:
@@ -51,7 +55,7 @@ RNN_STEP = FunctionExercise(
         Case("batch = width", _rnn_case(5, 5, 5, seed=30)),
         Case("a wider state", _rnn_case(3, 2, 4, seed=40)),
     ),
-    outputs=(Output("hidden", ("batch", "unit")),),
+    outputs=(Output("hidden state", ("batch", "unit")),),
     mistakes=(
         Mistake(
             {"squash": "none"},
@@ -79,7 +83,23 @@ RNN_STEP = FunctionExercise(
             "The two products are *added*: what comes in, and what was there before.",
         ),
         Mistake({"swapped": True}, "W and U are swapped", "`W` is for the input `x`, `U` for the old state `hidden`."),
-        Mistake({"forgotten_bias": True}, "The bias is missing", "Add `bias` to the sum, before the tanh."),
+        Mistake({"bias_stands": "nowhere"}, "The bias is missing", "Add `bias` to the sum, before the tanh."),
+        Mistake(
+            {"bias_stands": "outside"},
+            "The bias stands outside tanh",
+            "Added afterwards, it pushes the state past 1. Add `bias` to the two products; tanh goes around all three.",
+        ),
+        Mistake(
+            {"transposed_W": True},
+            "W is transposed",
+            "Here `W` is (d_input, d_hidden), ready for `x @ W`. Only torch's own layers store it the other way round.",
+        ),
+        Mistake(
+            {"transposed_U": True},
+            "U is transposed",
+            "The rows of `U` belong to the old state, its columns to the new one: `hidden @ U`, without `.T`. It is "
+            "square, so no shape gives the mistake away.",
+        ),
     ),
     differentiable=("x", "hidden", "W", "U", "bias"),
 )
@@ -93,25 +113,27 @@ def lstm_step_with_faults(
     U: Tensor,
     bias: Tensor,
     *,
-    swapped: bool = False,
+    order: str = "ifgo",
     exposed: str = "tanh",
     reads: str = "both",
+    bias_stands: str = "inside",
     memory: str = "added",
     candidate: str = "tanh",
     ungated: bool = False,
+    returned: str = "hidden first",
 ) -> tuple[Tensor, Tensor]:
     """The new hidden and cell state; the columns of W, U and bias hold the blocks i, f, g, o."""
-    total = {"both": x @ W + hidden @ U, "hidden": hidden @ U, "input": x @ W}[reads] + bias
-    i, f, g, o = total.chunk(4, dim=-1)
-    i, f, o = torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o)
-    g = torch.tanh(g) if candidate == "tanh" else torch.sigmoid(g)
-    if swapped:
-        i, f = f, i
+    total = {"both": x @ W + hidden @ U, "hidden": hidden @ U, "input": x @ W}[reads]
+    total = total if bias_stands == "nowhere" else total + bias
+    blocks = dict(zip(order, total.chunk(4, dim=-1), strict=True))
+    i, f, o = (torch.sigmoid(blocks[name]) for name in "ifo")
+    g = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "none": lambda value: value}[candidate](blocks["g"])
     new_cell = {"added": lambda: f * cell + i * g, "overwritten": lambda: i * g, "kept whole": lambda: cell + i * g}[
         memory
     ]()
     shown = torch.tanh(new_cell) if exposed == "tanh" else new_cell
-    return (shown if ungated else o * shown), new_cell
+    new_hidden = shown if ungated else o * shown
+    return (new_hidden, new_cell) if returned == "hidden first" else (new_cell, new_hidden)
 
 
 def _lstm_case(batch: int, d_input: int, d_hidden: int, seed: int) -> dict[str, object]:
@@ -134,10 +156,10 @@ LSTM_STEP = FunctionExercise(
         Case("one unit", _lstm_case(1, 1, 1, seed=60)),
         Case("batch = width", _lstm_case(4, 4, 4, seed=70)),
     ),
-    outputs=(Output("hidden", ("batch", "unit")), Output("cell", ("batch", "unit"))),
+    outputs=(Output("hidden state", ("batch", "unit")), Output("cell state", ("batch", "unit"))),
     mistakes=(
         Mistake(
-            {"swapped": True},
+            {"order": "figo"},
             "Forget gate and input gate are swapped",
             "The forget gate `f` multiplies the *old cell*, the input gate `i` the *candidate*. The blocks come in the "
             "order i, f, g, o.",
@@ -173,6 +195,26 @@ LSTM_STEP = FunctionExercise(
             "`g` is not a gate but the value to be written, and it may be negative: tanh.",
         ),
         Mistake(
+            {"candidate": "none"},
+            "There is no tanh on the candidate",
+            "What is written lies between −1 and 1: put `torch.tanh` around the block `g`.",
+        ),
+        Mistake(
+            {"order": "ifog"},
+            "Candidate and output gate are mixed up",
+            "The blocks come in the order i, f, g, o: the third is the candidate, the fourth the output gate.",
+        ),
+        Mistake(
+            {"bias_stands": "nowhere"},
+            "The bias is missing",
+            "Add `bias` to `x @ W + hidden @ U` before you cut it into blocks.",
+        ),
+        Mistake(
+            {"returned": "cell first"},
+            "Hidden state and cell state are returned the other way round",
+            "The check wants the new hidden state first, then the new cell state.",
+        ),
+        Mistake(
             {"ungated": True},
             "The output gate is missing",
             "You show the whole memory. The output gate decides how much of `torch.tanh(cell)` is shown.",
@@ -205,7 +247,7 @@ PATH_LENGTHS = FunctionExercise(
         Case("token 3 to token 10", {"first": 3, "last": 10}),
         Case("a gap of a thousand", {"first": 24, "last": 1024}),
     ),
-    outputs=(Output("recurrent"), Output("attention")),
+    outputs=(Output("recurrent path"), Output("path through attention")),
     mistakes=(
         Mistake(
             {"counts": "tokens"},
