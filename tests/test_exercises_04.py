@@ -68,6 +68,20 @@ def column_doubled(n_positions, d_model):
     return table
 
 
+def own_exponents(n_positions, d_model):
+    table = torch.zeros(n_positions, d_model)
+    for column in range(d_model):
+        wave = torch.cos if column % 2 else torch.sin
+        table[:, column] = wave(torch.arange(n_positions) / 10_000 ** (column / d_model))
+    return table
+
+
+def sines_only(n_positions, d_model):
+    table = with_slices(n_positions, d_model)
+    table[:, 1::2] = table[:, 0::2]
+    return table
+
+
 WRONG_TABLES = {
     "Sine and cosine are swapped": lambda n, d: with_slices(n, d, swap=True),
     "i / d_model instead of 2i / d_model": lambda n, d: with_slices(n, d, power=lambda i, d: i / d),
@@ -75,6 +89,10 @@ WRONG_TABLES = {
     "The column number is doubled": column_doubled,
     "not divided by d_model": lambda n, d: with_slices(n, d, power=lambda i, d: 2.0 * i),
     "The positions start at 1": lambda n, d: with_slices(n, d, start=1),
+    "There are sines only": sines_only,
+    "The cosine has an exponent of its own": own_exponents,
+    "The exponent runs all the way to 1": lambda n, d: with_slices(n, d, power=lambda i, d: i / (d / 2 - 1)),
+    "The table is float64": lambda n, d: with_slices(n, d).double(),
 }
 
 
@@ -90,6 +108,11 @@ def test_every_wrong_table_has_feedback_of_its_own():
     assert len({feedback.messages for feedback in said}) == len(WRONG_TABLES)
 
 
+def test_an_exponent_that_runs_to_1_is_known_from_linspace_too():
+    feedback = check.sinusoidal_table(lambda n, d: with_slices(n, d, power=lambda i, d: torch.linspace(0, 1, len(i))))
+    assert feedback.title == "The exponent runs all the way to 1"
+
+
 @pytest.mark.parametrize("wrong", [lambda n, d: torch.zeros(n, d), lambda n, d: with_slices(n, d).T, lambda n, d: None])
 def test_an_unplanned_table_gets_another_answer(wrong):
     feedback = check.sinusoidal_table(wrong)
@@ -102,11 +125,11 @@ def test_an_unplanned_table_gets_another_answer(wrong):
 
 def rope(
     turn_value=False, turn_key=True, turn_query=True, sign=1, minus=True, split=False, power=lambda i, d: 2 * i / d,
-    restart=False,
+    restart=False, cat=False, start=0, key_sign=1,
 ):  # fmt: skip
     """RoPE as a learner writes it, with what a learner gets wrong."""
 
-    def turn(x, positions):
+    def turn(x, positions, sign=sign):
         d = x.shape[-1]
         angle = positions[:, None] * 10_000.0 ** -power(torch.arange(d // 2), d)
         cos, sin = torch.cos(angle), sign * torch.sin(angle)
@@ -115,13 +138,13 @@ def rope(
         a, b = x[..., first], x[..., second]
         out[..., first] = a * cos - b * sin if minus else a * cos + b * sin
         out[..., second] = a * sin + b * cos
-        return out
+        return torch.cat((out[..., first], out[..., second]), dim=-1) if cat else out
 
     def my_rope(query, key, value, positions):
-        positions = torch.arange(len(positions)) if restart else positions
+        positions = torch.arange(len(positions)) if restart else positions + start
         return (
             turn(query, positions) if turn_query else query,
-            turn(key, positions) if turn_key else key,
+            turn(key, positions, key_sign * sign) if turn_key else key,
             turn(value, positions) if turn_value else value,
         )
 
@@ -158,6 +181,10 @@ WRONG_ROPES = {
     "A minus sign is missing": {"minus": False},
     "i / d_head instead of 2i / d_head": {"power": lambda i, d: i / d},
     "counted from 0 again": {"restart": True},
+    "The key turns the other way": {"key_sign": -1},
+    "Nothing is turned": {"turn_query": False, "turn_key": False},
+    "put back in another order": {"cat": True},
+    "Every position is one too high": {"start": 1},
 }
 
 
@@ -173,9 +200,21 @@ def test_every_wrong_rotation_has_feedback_of_its_own():
     assert len({feedback.title for feedback in said}) == len(WRONG_ROPES)
 
 
-SIGNS = {"The pairs turn the wrong way", "A minus sign is missing"}  # one place, two ways to get it wrong
-SIDES = {"The value is rotated too", "The key is not rotated", "The query is not rotated"}
-PAIRS = [pair for pair in combinations(WRONG_ROPES, 2) if not (SIGNS >= set(pair) or SIDES >= set(pair))]
+# of one group only one mistake can be made, or two of them are another one
+SIGNS = {"The pairs turn the wrong way", "A minus sign is missing", "The key turns the other way"}
+SIDES = {
+    "The value is rotated too",
+    "The key is not rotated",
+    "The query is not rotated",
+    "The key turns the other way",
+}
+COUNTS = {"counted from 0 again", "Every position is one too high"}
+ORDERS = {"Half-split pairs", "put back in another order"}
+PAIRS = [
+    pair
+    for pair in combinations(WRONG_ROPES, 2)
+    if "Nothing is turned" not in pair and not any(group >= set(pair) for group in (SIGNS, SIDES, COUNTS, ORDERS))
+]
 
 
 @pytest.mark.parametrize("pair", PAIRS)

@@ -56,7 +56,8 @@ def test_no_wrong_answer_of_the_bank_shows_the_right_one(question):
     if isinstance(question, Choice):
         wrong = [i for i, option in enumerate(question.options) if not option.right]
     else:
-        wrong = [w.value for w in question.wrong] + [question.answer + 1000, question.answer - 1000]
+        far = 1000 + question.tolerance
+        wrong = [w.value for w in question.wrong] + [question.answer + far, question.answer - far]
     truth, explanation = question.text_of(question.answer), question.explanation
     widget = ask(question)
     for answer in wrong:
@@ -65,7 +66,7 @@ def test_no_wrong_answer_of_the_bank_shows_the_right_one(question):
         assert question.why(answer).split("`")[0].split("*")[0] in widget.feedback
         assert not questions._contains(widget.feedback, truth) and explanation not in widget.feedback
         assert not widget.revealed
-    assert truth not in widget._said.value
+    assert not questions._contains(widget._said.value, truth)  # as words: a style may hold the same figures
 
 
 def test_giving_up_is_a_labelled_step_after_one_attempt():

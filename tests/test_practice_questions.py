@@ -58,6 +58,12 @@ def test_a_good_bank_is_read(bank):
     assert two.why(99) == "That is too large." and two.why(-1) == "That is too small."
 
 
+def test_a_wrong_number_may_have_a_tolerance_of_its_own(bank):
+    assert bank(GOOD)["two"].why(7.5) == "You added; multiply."
+    narrow = bank(GOOD.replace("value = 7", "value = 7\ntolerance = 0.1"))["two"]
+    assert narrow.why(7.1) == "You added; multiply." and narrow.why(7.5) == "That is too small."
+
+
 FAULTS = [
     ('id = "one"', 'id = ""', "`id` is missing or empty"),
     ('id = "one"', 'id = "One two"', "lower-case words"),
@@ -82,6 +88,8 @@ FAULTS = [
     ("tolerance = 0.5", "tolerance = 3", "too close to another answer"),
     ('explanation = "Three times four."', "", "`explanation` is missing"),
     ("value = 7", "value = 12.5", "too close"),
+    ("value = 7", "value = 7\ntolerance = 4.6", "too close"),
+    ("value = 7", "value = 7\ntolerance = -1", "negative"),
     ('why = "You added; multiply."', 'why = "No, it is 12."', "gives the right answer away"),
     ("[[question.wrong]]", "[question.wrong]", "`wrong` is missing"),
     ('kind = "number"', 'kind = "number"\noption = 3', "unknown `option`"),

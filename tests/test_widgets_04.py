@@ -5,20 +5,26 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from legibility import unreadable
 from transformer_lab.draw import style
 from transformer_lab.draw.dials import ClockPicture, RopePairPicture
 from transformer_lab.draw.extrapolation import ExtrapolationPicture
-from transformer_lab.draw.permutation import PermutationPicture
+from transformer_lab.draw.lookalikes import LookalikesPicture
+from transformer_lab.draw.permutation import HUES, PermutationPicture
 from transformer_lab.draw.slopes import SlopesPicture
-from transformer_lab.experiments.extrapolation import SCHEMES, Extrapolation
+from transformer_lab.experiments.extrapolation import SCHEMES, Extrapolation, LookingBack
+from transformer_lab.experiments.lookalikes import Lookalikes, lookalikes, mean_weights, pair_scores
 from transformer_lab.experiments.permutation import MOST_TOKENS, shuffle
 from transformer_lab.experiments.positions import alibi_view, clock, rope_pair
+from transformer_lab.training import seeded
 from transformer_lab.widgets.explorer import show
 from transformer_lab.widgets.permutation_lab import permutation_lab
 from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope_dials, sinusoid_clock
+from transformer_lab.widgets.rope_lookalikes import describe as describe_lookalikes
+from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
 
 SENTENCE = "the dog bites the old man"
 
@@ -68,7 +74,7 @@ def test_a_scheme_makes_the_strips_change(lab, scheme):
     plain = lab.png
     lab.set(scheme=scheme)
     assert lab.error is None and all(lab.result.changed) and lab.png != plain
-    assert f"6 of 6 outputs changed when the tokens moved, by up to {lab.result.largest:.5f}" in lab.sentence
+    assert f"6 of 6 outputs changed when the tokens moved, by up to {lab.result.largest:.3g}." in lab.sentence
     assert colour_share(lab.png, style.KEY) > 10 * colour_share(lab.png, style.VALUE)
 
 
@@ -77,7 +83,7 @@ def test_the_mask_alone_changes_what_it_should_and_the_sentence_counts(lab):
     assert words_after(lab) == ["the", "dog", "bites", "old", "the", "man"]
     assert lab.result.changed == (False, False, False, True, True, False)
     assert lab.sentence.startswith("With the causal mask alone, 2 of 6 outputs changed")
-    assert lab.sentence.endswith("Unchanged: the, dog, bites, man.")
+    assert lab.sentence.endswith("Unchanged: 1 the, 2 dog, 3 bites, 6 man.")
 
 
 def test_a_swap_moves_two_tokens_and_a_second_one_takes_it_back(lab):
@@ -169,10 +175,49 @@ def test_markup_and_formulas_are_only_words(lab):
 def test_the_pointer_reads_every_strip(lab):
     lab.set(shuffle=1)
     regions = lab._rendering.regions
-    assert len(regions) == 12
-    assert regions[0].text.startswith("the, before: ") and ", after: " in regions[1].text
+    assert len(regions) == 18
+    order = lab.result.order
+    names = [f"{token + 1} {lab.result.tokens[token]}" for token in order]
+    assert [r.text.split(":")[0] for r in regions[1::3]] == [f"{name}, before" for name in names]
+    assert [r.text.split(":")[0] for r in regions[2::3]] == [f"{name}, after" for name in names]
+    assert regions[0].text.startswith("1 the, before: ") and regions[3].text.startswith("2 dog, before: ")
     assert len(regions[0].text.split(": ")[1].split(", ")) == 8
     assert all(0 <= r.left < r.right <= lab._rendering.width and r.top < r.bottom for r in regions)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_picture_passes_no_verdict_before_anything_has_moved(lab, causal):
+    lab.set(causal=causal)
+    assert colour_share(lab.png, style.VALUE) == colour_share(lab.png, style.KEY) == 0
+    assert colour_share(lab.set(shuffle=1).png, style.KEY if causal else style.VALUE) > 0
+    lab.set(reset=1)
+    assert colour_share(lab.png, style.VALUE) == colour_share(lab.png, style.KEY) == 0
+
+
+@pytest.mark.parametrize("scheme", ["none", "learned", "sinusoidal", "rope", "alibi"])
+def test_a_shuffle_leaves_the_column_before_as_it_was(lab, scheme):
+    lab.set(scheme=scheme)
+    wide, high = int(3.5 * 110), slice(int(0.7 * 110), int(4.5 * 110))
+    before = pixels(lab.png)[high, :wide]
+    for press in (1, 2, 3):
+        assert (pixels(lab.set(shuffle=press).png)[high, :wide] == before).all()
+
+
+def test_a_dot_grows_with_the_change_it_marks():
+    result = shuffle(SENTENCE.split(), (5, 4, 3, 2, 1, 0), scheme="rope")
+    picture = PermutationPicture(style.new_figure(*PermutationPicture.size(result)), result)
+    picture.update(result)
+    change = np.abs((result.after - result.before).numpy()[list(result.order)]).ravel()
+    sizes = picture._dots.get_sizes()
+    assert len(sizes) == change.size and (np.diff(sizes[np.argsort(change)]) >= 0).all()
+    assert sizes.max() > 5 * np.median(sizes)
+
+
+def test_every_token_has_a_hue_of_its_own_that_is_no_role():
+    roles = {style.QUERY, style.KEY, style.VALUE, style.OUTPUT, style.ACCENT, style.PAD}
+    assert len(set(HUES)) == MOST_TOKENS == len(HUES) and not roles & set(HUES)
+    lab = permutation_lab("a b c d e f g").set(shuffle=1)
+    assert all(colour_share(lab.png, hue) > 0.001 for hue in HUES)
 
 
 @pytest.mark.parametrize("n", [2, MOST_TOKENS])
@@ -189,7 +234,7 @@ def test_no_text_of_the_lab_is_clipped_or_covered(n):
 def test_the_clock_moves_and_the_inner_product_stays():
     widget = sinusoid_clock()
     pictures, dots = set(), set()
-    for position in range(0, 61, 6):
+    for position in range(0, 301, 30):
         widget.set(position=position)
         pictures.add(widget.png)
         dots.add(round(widget.result.dot, 4))
@@ -200,10 +245,20 @@ def test_the_clock_moves_and_the_inner_product_stays():
 
 def test_every_control_of_the_clock_works_through_its_range():
     widget = sinusoid_clock()
-    for d_model, position, shift in itertools.product((4, 8, 16), (0, 1, 60), (0, 1, 60)):
+    for d_model, position, shift in itertools.product((4, 8, 16), (0, 1, 300), (0, 1, 60)):
         assert widget.set(d_model=d_model, position=position, shift=shift).error is None
         assert len(widget._rendering.regions) == d_model // 2
-    assert widget.set(position=61).error and widget.values["position"] == 60
+    assert widget.set(position=301).error and widget.values["position"] == 300
+
+
+@pytest.mark.parametrize("shift", [0, 2, 4, 60])
+def test_the_shaded_angle_is_the_smaller_one_between_the_hands(shift):
+    result = clock(8, 3, shift)
+    picture = ClockPicture(style.new_figure(*ClockPicture.size(result)), result)
+    picture.update(result)
+    for wedge, first, second in zip(picture._wedges, result.first, result.second, strict=True):
+        between = np.degrees(np.arccos(np.clip((first @ second).item(), -1, 1)))
+        assert wedge.theta2 - wedge.theta1 == pytest.approx(between, abs=0.1)
 
 
 @pytest.mark.case("P05")
@@ -218,10 +273,15 @@ def test_the_dials_turn_both_layouts():
 
 def test_every_control_of_the_dials_works_through_its_range():
     widget = rope_dials()
-    for query, key, shift, layout in itertools.product((0, 20), (0, 20), (0, 100), ("interleaved", "half_split")):
+    for query, key, shift, layout in itertools.product((0, 60), (0, 60), (0, 100), ("interleaved", "half_split")):
         widget.set(query_position=query, key_position=key, shift=shift, layout=layout)
         assert widget.error is None
-        assert f"distance, {query - key}".replace("-", "−") in widget.sentence
+        assert f"distance, {query - key},".replace("-", "−") in widget.sentence
+
+
+def test_the_dials_show_why_46_looks_like_2():
+    two, far = (rope_pair(distance, 0, 0, "interleaved").scores for distance in (2, 46))
+    assert far[0] == pytest.approx(two[0], abs=0.02) and abs(far[1] - two[1]) > 0.5
 
 
 def test_every_head_of_every_count_can_be_looked_at():
@@ -236,9 +296,9 @@ def test_every_head_of_every_count_can_be_looked_at():
 
 def test_no_text_of_the_three_is_clipped_or_covered():
     for d_model in (4, 8, 16):
-        assert unreadable(ClockPicture, [clock(d_model, p, k) for p, k in itertools.product((0, 60), (0, 60))]) == []
+        assert unreadable(ClockPicture, [clock(d_model, p, k) for p, k in itertools.product((0, 300), (0, 60))]) == []
     for layout in ("interleaved", "half_split"):
-        assert unreadable(RopePairPicture, [rope_pair(m, n, s, layout) for m, n, s in ((0, 20, 100), (20, 0, 0))]) == []
+        assert unreadable(RopePairPicture, [rope_pair(m, n, s, layout) for m, n, s in ((0, 60, 100), (60, 0, 0))]) == []
     for n_heads in range(1, 17):
         assert unreadable(SlopesPicture, [alibi_view(n_heads, 0), alibi_view(n_heads, n_heads - 1)]) == []
 
@@ -247,8 +307,8 @@ def test_no_text_of_the_three_is_clipped_or_covered():
 
 
 def extrapolation(task: str, ends: dict[str, float]) -> Extrapolation:
-    positions = tuple(2.5 + 4 * i for i in range(16))
-    lengths = {scheme: 4 if scheme == "learned" else 16 for scheme in SCHEMES}
+    positions = tuple(range(3, 65))
+    lengths = {scheme: 14 if scheme == "learned" else 62 for scheme in SCHEMES}
     return Extrapolation(task, positions, 16, {s: tuple(np.linspace(1, ends[s], lengths[s])) for s in SCHEMES})
 
 
@@ -257,8 +317,54 @@ def test_the_chart_names_every_scheme_even_where_the_curves_meet(end):
     runs = tuple(extrapolation(task, dict.fromkeys(SCHEMES, end)) for task in ("two back", "nearest mark"))
     assert unreadable(ExtrapolationPicture, [runs]) == []
     widget = show(ExtrapolationPicture, runs, "five schemes on two tasks")
-    assert widget.error is None and len(widget._rendering.regions) == 32
-    assert widget._rendering.regions[0].text.startswith("positions 1 to 4: none 1.00")
+    assert widget.error is None and len(widget._rendering.regions) == 124
+    assert widget._rendering.regions[0].text.startswith("position 3: none 1.00")
+
+
+# -------------------------------------------------------------------------------------------------- RoPE's lookalikes
+
+
+@pytest.fixture(scope="module")
+def untrained() -> LookingBack:
+    with seeded(0):
+        return LookingBack("rope")
+
+
+def test_every_query_and_head_can_be_looked_at(untrained):
+    widget = rope_lookalikes(untrained)
+    for position, head in itertools.product((3, 16, 64), (1, 4)):
+        assert widget.set(position=position, head=head).error is None
+        assert f"Head {head}, query at position {position}" in widget.sentence
+        assert len(widget.result.weights) == position
+        assert sum(widget.result.weights) == pytest.approx(1, abs=1e-5)
+        assert len(widget.regions) == 64 + position
+    assert widget.set(position=65).error and widget.set(head=5).error
+
+
+def found(favourite: int, position: int = 64) -> Lookalikes:
+    """A head that looks at one distance alone; its second pair falls to 32 back and climbs again."""
+    distance = torch.arange(64)
+    pairs = torch.stack((4 * (distance - 2).cos(), (distance - 32).abs() / 10, torch.zeros(64), torch.zeros(64)))
+    return Lookalikes(0, position, 15, pairs, tuple(float(back == favourite) for back in range(position)))
+
+
+@pytest.mark.parametrize(
+    ("favourite", "said"),
+    [
+        (2, "2 back, as trained. Within its reach are 9 lookalikes"),
+        (8, "8 is 2 again, 1 full turn later; only the second pair tells them apart, and it scores 8 lower than 2"),
+        (59, "59 is 2 again, 9 full turns later; only the second pair tells them apart, and it scores 59 lower than 2"),
+        (30, "goes 30 back, not 2."),
+    ],
+)
+def test_the_sentence_names_the_lookalike(favourite, said):
+    assert said in describe_lookalikes(found(favourite))
+
+
+def test_no_text_of_the_lookalikes_is_clipped_or_covered(untrained):
+    pairs, weights = pair_scores(untrained), mean_weights(untrained)
+    cases = [lookalikes(pairs, weights, head, position) for head, position in itertools.product((0, 3), (3, 64))]
+    assert unreadable(LookalikesPicture, [*cases, *(found(favourite) for favourite in (0, 2, 46, 63))]) == []
 
 
 def test_every_picture_grows_for_the_projector():

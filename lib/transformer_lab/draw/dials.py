@@ -11,6 +11,7 @@ from transformer_lab.draw.canvas import Area, region
 from transformer_lab.draw.sheet import SheetPicture, strip
 
 WIDTH = 9.0
+LABELS = 1.0  # left of the strips
 HERE, THERE = style.TEXT, style.OUTPUT  # the hand of a position, and that of the shifted one
 
 
@@ -50,17 +51,18 @@ class ClockPicture(SheetPicture):
     def __init__(self, figure: Figure, result: Any) -> None:
         self.open_sheet(figure, result)
         count = len(result.wavelengths)
-        slot, radius = 8.6 / count, min(0.78, 8.6 / count * 0.42)
+        slot = (WIDTH - LABELS - 0.15) / count
+        radius = min(0.78, slot * 0.42)
         self._dials, self._hands, self._wedges, self._lefts = [], [], [], []
         for pair, wavelength in enumerate(result.wavelengths):
-            x, y = 0.2 + (pair + 0.5) * slot, 1.5
+            x, y = LABELS + (pair + 0.5) * slot, 1.5
             dial = Dial(self, x, y, radius)
             wedge = Wedge((x, y), radius * 0.55, 0, 0, facecolor=style.tint(style.OUTPUT, 0.75), zorder=3)
             wedge.set_animated(True)
             self._wedges.append(self.axes.add_patch(wedge))
             self._hands.append((dial.hand(HERE), dial.hand(THERE, linestyle=(0, (3, 1.5)), marker="D", ms=6)))
             self._dials.append(dial)
-            names = f"pair {pair + 1}" if count <= 4 else str(pair + 1)
+            names = f"pair i = {pair}" if count <= 4 else f"i = {pair}"
             self.text(x, y - radius - 0.2, names, size="small", color=style.MUTED)
             self.text(x, y + radius + 0.22, f"once round in\n{_positions(wavelength, count)}", size="small", va="top")
             width = 0.84 * min(slot, 1.5)
@@ -70,10 +72,11 @@ class ClockPicture(SheetPicture):
         self._here = self.text(0.3, 0.28, size="large", moves=True, ha="left", weight="bold", color=HERE)
         self._there = self.text(2.6, 0.28, size="large", moves=True, ha="left", weight="bold", color=THERE)
         self._dot = self.text(WIDTH - 0.3, 0.28, size="large", moves=True, ha="right", weight="bold")
-        self._strips = self.cells(linewidths=1.2)
+        self._strips = self.cells(linewidths=0.8, edgecolors=style.MUTED)
         self._strip_y = 3.12
-        for row, colour in ((0, HERE), (1, THERE)):
-            self.line((0.12, 0.12), (self._strip_y + 0.4 * row, self._strip_y + 0.4 * row + 0.34), color=colour, lw=4)
+        for row, colour, name in ((0, HERE, "● PE(p)"), (1, THERE, "◆ PE(p + k)")):
+            y = self._strip_y + 0.4 * row + 0.17
+            self.text(0.12, y, name, ha="left", size="small", weight="bold", color=colour)
 
     def update(self, result: Any) -> None:
         self._here.set_text(f"● PE({result.position})")
@@ -85,9 +88,10 @@ class ClockPicture(SheetPicture):
             for hand, (sine, cosine) in zip(self._hands[pair], (first[pair], second[pair]), strict=True):
                 dial.point(hand, sine, cosine)
             # The hands start at twelve and go clockwise; a wedge is measured from three, and y runs down the sheet.
+            # Whole turns do not show, and of the two angles between the hands the smaller one is shaded.
             start = np.degrees(np.arctan2(first[pair][0], first[pair][1])) - 90
-            turned = 360 * result.shift / result.wavelengths[pair]
-            self._wedges[pair].set(theta1=start, theta2=start + min(turned % 360 if turned else 0, 359.9))
+            between = (360 * result.shift / result.wavelengths[pair] + 180) % 360 - 180
+            self._wedges[pair].set(theta1=start + min(between, 0), theta2=start + max(between, 0))
             left, width = self._lefts[pair]
             for row in range(2):
                 corners += strip(left, self._strip_y + 0.4 * row, width, 0.34, 2)
@@ -99,7 +103,7 @@ class ClockPicture(SheetPicture):
         found = []
         for pair, dial in enumerate(self._dials):
             (a, b), (c, d) = result.first[pair].tolist(), result.second[pair].tolist()
-            words = f"pair {pair + 1}: sin {_signed(a)}, cos {_signed(b)}; then sin {_signed(c)}, cos {_signed(d)}"
+            words = f"pair {pair}: sin {_signed(a)}, cos {_signed(b)}; then sin {_signed(c)}, cos {_signed(d)}"
             reach = dial.radius
             x, y = (dial.x - reach, dial.x + reach), (dial.y - reach, dial.y + reach)
             found.append(region(self.axes, x, y, words))
@@ -139,15 +143,17 @@ class RopePairPicture(SheetPicture):
             self.text(left, y, moves=True, ha="left", weight="bold", color=colour)
             for y, colour in ((0.55, style.QUERY), (0.86, style.KEY))
         ]
-        self.text(left, 1.28, "which components turn together", ha="left", size="small", color=style.MUTED)
+        self.line((left, left + 0.4), (1.12, 1.12), color=style.MUTED, lw=1.6, dashes=(3, 2))
+        self.text(left + 0.5, 1.12, "as it was before turning", ha="left", size="small", color=style.MUTED)
+        self.text(left, 1.46, "which components turn together", ha="left", size="small", color=style.MUTED)
         partner = {component: index for index, pair in enumerate(result.pairs) for component in pair}
         for component in range(4):
             fill = (style.tint(style.ACCENT, 0.55), style.tint(style.OUTPUT, 0.7))[partner[component]]
             hatch = (None, "///")[partner[component]]
             x = left + component * width / 4
-            self.box(x, 1.44, width / 4 - 0.05, 0.4, radius=0.03, facecolor=fill, edgecolor=style.MUTED, hatch=hatch)
+            self.box(x, 1.6, width / 4 - 0.05, 0.4, radius=0.03, facecolor=fill, edgecolor=style.MUTED, hatch=hatch)
             label = {"boxstyle": "round,pad=0.2", "facecolor": style.BACKGROUND, "edgecolor": "none"}
-            self.text(x + width / 8, 1.64, str(component), bbox=label)
+            self.text(x + width / 8, 1.8, str(component), bbox=label)
         self.box(left, 2.2, width, 1.05, facecolor=style.tint(style.VALUE, 0.9), edgecolor=style.VALUE, lw=1.2)
         self._distance = self.text(left + 0.15, 2.5, moves=True, ha="left")
         self._score = self.text(left + 0.15, 2.93, moves=True, ha="left", size="large", weight="bold")

@@ -47,8 +47,8 @@ class ExtrapolationPicture(Picture):
         ends = {}
         for index, (scheme, values) in enumerate(runs.accuracy.items()):
             x, colour = np.array(runs.positions[: len(values)]), style.SERIES[index]
-            axes.plot(x, values, color=colour, linestyle=style.DASHES[index], marker=style.MARKERS[index], ms=5, lw=2,
-                      markevery=2, clip_on=False, zorder=3)  # fmt: skip
+            axes.plot(x, values, color=colour, linestyle=style.DASHES[index], marker=style.MARKERS[index], ms=5, lw=1.8,
+                      markevery=(index, 7), clip_on=False, zorder=3)  # fmt: skip
             if len(values) == len(runs.positions):
                 ends[scheme] = (values[-1], colour, style.MARKERS[index])
             else:  # the curve stops where the table ends: say so there
@@ -69,12 +69,10 @@ class ExtrapolationPicture(Picture):
     def regions(self, result: Any) -> list[Area]:
         found = []
         for axes, runs in zip(self._axes, result, strict=True):
-            half = (runs.positions[1] - runs.positions[0]) / 2
             for index, position in enumerate(runs.positions):
                 reached = {scheme: values for scheme, values in runs.accuracy.items() if index < len(values)}
                 here = "; ".join(f"{NAMES[scheme]} {values[index]:.2f}" for scheme, values in reached.items())
-                words = f"positions {position - half + 0.5:.0f} to {position + half - 0.5:.0f}: {here}"
-                found.append(region(axes, (position - half, position + half), (0, 1), words))
+                found.append(region(axes, (position - 0.5, position + 0.5), (0, 1), f"position {position}: {here}"))
         return found
 
 

@@ -57,6 +57,7 @@ class SlopesPicture(SheetPicture):
 
     def _make_weights(self, n: int) -> None:
         self._title = self.text(RIGHT, 0.3, moves=True, ha="left", weight="bold")
+        self.text(RIGHT - 0.44, BASE - TALLEST / 2, "weight", rotation=90, size="small", color=style.MUTED)
         self.line((RIGHT, RIGHT + REACH), (BASE, BASE), color=style.MUTED)
         for share in (0.0, 0.2, 0.4, 0.6):
             y = BASE - TALLEST * share / TOP_WEIGHT

@@ -1,7 +1,7 @@
 """Train short, test long: one small causal attention, five position schemes, two questions about earlier symbols."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from transformer_lab.training import Monitor, seeded, train
 SCHEMES = ("none", "learned", "sinusoidal", "rope", "alibi")
 SHORTEST, LONGEST = 8, 16  # lengths of the training sequences
 TESTED = 64
-BIN = 4  # neighbouring positions that are averaged
+FIRST = 3  # positions count from 1, and "two back" asks nothing at the first two
 
 
 class LookingBack(nn.Module):
@@ -39,19 +39,20 @@ class LookingBack(nn.Module):
 
 @dataclass(frozen=True)
 class Extrapolation:
-    """Share of right answers by position (``positions`` counts from 1; each is the middle of a few averaged places).
+    """Share of right answers at each of ``positions`` (3 to 64), and the trained models, by scheme.
 
     ``accuracy[scheme]`` is shorter than ``positions`` where the scheme cannot go further.
     """
 
     task: str
-    positions: tuple[float, ...]
+    positions: tuple[int, ...]
     trained_to: int
     accuracy: dict[str, tuple[float, ...]]
+    models: dict[str, LookingBack] = field(default_factory=dict)
 
     def at(self, scheme: str, position: int) -> float | None:
-        """Accuracy over the four places that end at ``position``; ``None`` where the scheme has no answer."""
-        values, index = self.accuracy[scheme], position // BIN - 1
+        """Accuracy at ``position``; ``None`` where the scheme has no answer."""
+        values, index = self.accuracy[scheme], self.positions.index(position)
         return values[index] if index < len(values) else None
 
 
@@ -74,14 +75,13 @@ def train_short_test_long(
     """
     if task not in TASKS:
         raise ValueError(f"task is {task!r}; the tasks are {', '.join(TASKS)}.")
-    ends = range(BIN, TESTED + 1, BIN)
     unseen = TASKS[task](1000, TESTED, generator=torch.Generator().manual_seed(seed + 1))
-    accuracy = {}
+    accuracy, models = {}, {}
     for scheme in schemes:
-        model = _trained(scheme, task, steps, batch, learning_rate, seed, monitor)
+        models[scheme] = model = _trained(scheme, task, steps, batch, learning_rate, seed, monitor)
         reach = LONGEST if scheme == "learned" else TESTED  # a learned table has no row past its length
         accuracy[scheme] = _accuracy(model, *(each[:, :reach] for each in unseen))
-    return Extrapolation(task, tuple(end - (BIN - 1) / 2 for end in ends), LONGEST, accuracy)
+    return Extrapolation(task, tuple(range(FIRST, TESTED + 1)), LONGEST, accuracy, models)
 
 
 def _trained(
@@ -102,8 +102,8 @@ def _trained(
 
 @torch.no_grad()
 def _accuracy(model: LookingBack, tokens: Tensor, labels: Tensor) -> tuple[float, ...]:
-    """By bin of positions. The model is causal, so its answer at a position does not depend on what follows."""
+    """From position 3 on. The model is causal, so its answer at a position does not depend on what follows."""
     answers = model(tokens).argmax(dim=-1)
     asked, right = (labels != NO_ANSWER), (answers == labels)  # no answer is ever right where nothing is asked
-    asked, right = (flags.unflatten(1, (-1, BIN)).sum(dim=(0, 2)) for flags in (asked, right))
+    asked, right = (flags[:, FIRST - 1 :].sum(dim=0) for flags in (asked, right))
     return tuple((right / asked).tolist())

@@ -51,6 +51,11 @@ class Shuffle:
         return max(self.differences)
 
     @property
+    def moved(self) -> bool:
+        """Whether any token left its place."""
+        return list(self.order) != sorted(self.order)
+
+    @property
     def changed(self) -> tuple[bool, ...]:
         """Which tokens' outputs did not stay as they were."""
         return tuple(difference >= UNCHANGED for difference in self.differences)

@@ -31,6 +31,7 @@ A number::
     [[question.wrong]]
     value = 8
     why = "That is the standard deviation."
+    tolerance = 0.1                     # optional; the question's own where it is left out
 
 The reason of a wrong option says why it is wrong and does not contain the right answer: a learner reads it and
 tries again. Vary the place of the right option from question to question.
@@ -92,6 +93,7 @@ class Choice:
 class WrongNumber:
     value: float
     why: str
+    tolerance: float | None = None  # the question's own
 
 
 @dataclass(frozen=True)
@@ -109,27 +111,32 @@ class Number:
     wrong: tuple[WrongNumber, ...] = ()
 
     def is_right(self, answer: float) -> bool:
-        return self._matches(answer, self.answer)
+        return _matches(answer, self.answer, self.tolerance)
 
     def why(self, answer: float) -> str:
         """The explanation, the reason of a known wrong number, or whether the answer is too large or too small."""
         if self.is_right(answer):
             return self.explanation
         for wrong in self.wrong:
-            if self._matches(answer, wrong.value):
+            if _matches(answer, wrong.value, self.reach_of(wrong)):
                 return wrong.why
         return "That is too large." if answer > self.answer else "That is too small."
+
+    def reach_of(self, wrong: WrongNumber) -> float:
+        """How far off still counts as this wrong number."""
+        return self.tolerance if wrong.tolerance is None else wrong.tolerance
 
     def text_of(self, answer: float) -> str:
         figure = f"{answer:,.10g}"
         return f"{figure} {self.unit}".rstrip()
 
-    def _matches(self, answer: float, value: float) -> bool:
-        # a hair more than the tolerance, so that 0.3 ± 0.1 takes 0.2 and 0.4 as typed
-        return abs(answer - value) <= self.tolerance * (1 + 1e-9) + 1e-12
-
 
 Question = Choice | Number
+
+
+def _matches(answer: float, value: float, tolerance: float) -> bool:
+    # a hair more than the tolerance, so that 0.3 ± 0.1 takes 0.2 and 0.4 as typed
+    return abs(answer - value) <= tolerance * (1 + 1e-9) + 1e-12
 
 
 def get(question_id: str) -> Question:
@@ -218,11 +225,12 @@ def _number(entry: dict, shared: dict[str, str], where: str) -> Number:
             for n, item in enumerate(_tables(entry, "wrong", where) if "wrong" in entry else [], 1)
         ),
     )
-    if question.tolerance < 0:
+    values = [(question.answer, question.tolerance)]
+    values += [(wrong.value, question.reach_of(wrong)) for wrong in question.wrong]
+    if any(reach < 0 for _, reach in values):
         raise QuestionError(f"{where}: `tolerance` is negative")
-    values = [question.answer, *(wrong.value for wrong in question.wrong)]
-    for i, value in enumerate(values):
-        if any(abs(value - other) <= 2 * question.tolerance for other in values[:i]):
+    for i, (value, reach) in enumerate(values):
+        if any(abs(value - other) <= reach + others_reach for other, others_reach in values[:i]):
             raise QuestionError(f"{where}: {value:g} is too close to another answer to be told from it")
     for number, wrong in enumerate(question.wrong, 1):
         if _contains(wrong.why, f"{question.answer:g}") or _contains(wrong.why, f"{question.answer:,.10g}"):
@@ -231,8 +239,9 @@ def _number(entry: dict, shared: dict[str, str], where: str) -> Number:
 
 
 def _wrong(item: dict, where: str) -> WrongNumber:
-    _known(item, {"value", "why"}, where)
-    return WrongNumber(_figure(item, "value", where), _text(item, "why", where))
+    _known(item, {"value", "why", "tolerance"}, where)
+    tolerance = _figure(item, "tolerance", where) if "tolerance" in item else None
+    return WrongNumber(_figure(item, "value", where), _text(item, "why", where), tolerance)
 
 
 def _text(entry: dict, name: str, where: str) -> str:

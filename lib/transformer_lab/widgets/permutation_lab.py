@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from transformer_lab.draw.permutation import PermutationPicture
+from transformer_lab.draw.permutation import PermutationPicture, largest
 from transformer_lab.experiments.permutation import Shuffle, shuffle, tokenize
 from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
@@ -90,18 +90,19 @@ def describe(result: Shuffle) -> str:
         where = "With the causal mask alone" if result.causal else "Without positions and without a mask"
     elif result.causal:
         where += " and the causal mask"
-    if list(result.order) == sorted(result.order):
+    if not result.moved:
         return "The order is still the same, so both columns show the same outputs. Press Shuffle, or swap two tokens."
     if not count:
         why = ""
         if result.scheme == "alibi":
             why = " ALiBi knows distances and no direction: here every distance stayed the same."
         return (
-            f"{where}, all {n} outputs travelled with their tokens, unchanged: the largest difference is 0.00000.{why}"
+            f"{where}, all {n} outputs travelled with their tokens, unchanged: the largest difference is "
+            f"{largest(result)}.{why}"
         )
-    stayed = [token for token, changed in zip(result.tokens, result.changed, strict=True) if not changed]
+    stayed = [f"{i + 1} {token}" for i, token in enumerate(result.tokens) if not result.changed[i]]
     kept = f" Unchanged: {', '.join(stayed)}." if stayed else ""
-    return f"{where}, {count} of {n} outputs changed when the tokens moved, by up to {result.largest:.5f}.{kept}"
+    return f"{where}, {count} of {n} outputs changed when the tokens moved, by up to {largest(result)}.{kept}"
 
 
 def _places(sentence: str) -> list[tuple[str, int]]:

@@ -18,7 +18,7 @@ def sinusoid_clock(d_model: int = 8, position: int = 3, shift: int = 2) -> Explo
     """Each pair of sinusoids as a clock with two hands: one for a position, one for a position further on."""
     return Explorer(
         controls={
-            "position": controls.slider("position p", 0, 60, position),
+            "position": controls.slider("position p", 0, 300, position),
             "shift": controls.slider("further on by k", 0, 60, shift),
             "d_model": controls.choice("d_model", (4, 8, 16), d_model, buttons=True),
         },
@@ -41,8 +41,8 @@ def rope_dials(query_position: int = 5, key_position: int = 2, layout: str = "in
     """A query and a key of width 4 under RoPE: two pairs, each turned to its position."""
     return Explorer(
         controls={
-            "query_position": controls.slider("query position", 0, 20, query_position),
-            "key_position": controls.slider("key position", 0, 20, key_position),
+            "query_position": controls.slider("query position", 0, 60, query_position),
+            "key_position": controls.slider("key position", 0, 60, key_position),
             "shift": controls.slider("move both on by", 0, 100, 0),
             "layout": controls.choice("Layout", LAYOUTS, layout, buttons=True),
         },
@@ -55,11 +55,11 @@ def rope_dials(query_position: int = 5, key_position: int = 2, layout: str = "in
 def _describe_rope(result: RopePair) -> str:
     pairs = " and ".join(f"({a}, {b})" for a, b in result.pairs)
     first, second = result.scores
-    total = f"{_signed(first)} {'+' if second >= 0 else '−'} {abs(second):.3f} = {_signed(result.score)}"
     distance = str(result.query_position - result.key_position).replace("-", "−")
     return (
         f"Components {pairs} turn together. The query at {result.query_position} and the key at {result.key_position} "
-        f"score {total}; only their distance, {distance}, counts."
+        f"score {_signed(result.score)}: {_signed(first)} from the first pair, {_signed(second)} from the second. "
+        f"Only their distance, {distance}, counts."
     )
 
 
@@ -90,8 +90,8 @@ def _describe_alibi(result: AlibiView) -> str:
         those = "1 slope is" if extra == 1 else f"{extra} slopes are"
         borrowed = f" {those} borrowed from the rule for {2 * result.from_the_rule} heads."
     return (
-        f"Head {result.head + 1} of {n} has slope {slope:.4g}: over {FARTHEST} equal scores {nearest} half its "
-        f"attention.{borrowed}"
+        f"Head {result.head + 1} of {n} has slope {slope:.4g}: over {FARTHEST} equal scores {nearest} at least half "
+        f"its attention.{borrowed}"
     )
 
 

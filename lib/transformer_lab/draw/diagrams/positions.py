@@ -15,7 +15,7 @@ def content_plus_position() -> Figure:
     content, position = _vectors()
     sheet = Sheet(900, 432)
     for x, name, note in ((132, "content", "one row a word"), (404, "position", "one row a place"),
-                          (676, "into the first block", "the width stays d_model")):  # fmt: skip
+                          (676, "what attention reads", "the width stays d_model")):  # fmt: skip
         sheet.text(x + 81, 38, name, size=18, bold=True)
         sheet.text(x + 81, 66, note, size=15, colour=style.MUTED)
     for row, token in enumerate(_TOKENS):

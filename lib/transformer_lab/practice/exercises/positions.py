@@ -1,5 +1,7 @@
 """Lesson 04: the table of sinusoids, and RoPE applied to a query and a key."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,14 +14,17 @@ def sinusoids_with_faults(
     n_positions: int,
     d_model: int,
     *,
-    even_columns: str = "sin",
+    waves: str = "sin, cos",
     exponent: str = "2i / d_model",
     columns: str = "interleaved",
     first_position: int = 0,
+    dtype: torch.dtype = torch.float32,
+    lone_pair: float = math.nan,
 ) -> Tensor:
     """PE(p, 2i) = sin(p / 10000^(2i / d_model)), PE(p, 2i + 1) = cos(the same), with a switch for each mistake.
 
-    At its defaults it is the right answer, ``(n_positions, d_model)``, for an even ``d_model``.
+    At its defaults it is the right answer, ``(n_positions, d_model)``, for an even ``d_model``. ``lone_pair`` is what
+    the exponent i / (d_model / 2 − 1) becomes where there is one pair: 0 / 0, or 0 with ``linspace``.
     """
     pair = torch.arange(d_model // 2, dtype=torch.float64)
     sine_power, cosine_power = {
@@ -27,13 +32,14 @@ def sinusoids_with_faults(
         "i / d_model": (pair / d_model, pair / d_model),
         "2 · column / d_model": (4 * pair / d_model, (4 * pair + 2) / d_model),
         "2i": (2 * pair, 2 * pair),
+        "i / (d_model / 2 − 1)": (torch.nan_to_num(pair / (d_model / 2 - 1), nan=lone_pair),) * 2,
+        "column / d_model": (2 * pair / d_model, (2 * pair + 1) / d_model),
     }[exponent]
     position = torch.arange(first_position, first_position + n_positions, dtype=torch.float64)[:, None]
-    waves = [(position / BASE**sine_power).sin(), (position / BASE**cosine_power).cos()]
-    if even_columns == "cos":
-        waves.reverse()
-    table = torch.cat(waves, dim=1) if columns == "halves" else torch.stack(waves, dim=-1).flatten(1)
-    return table.float()
+    sine, cosine = (position / BASE**sine_power).sin(), (position / BASE**cosine_power).cos()
+    both = {"sin, cos": (sine, cosine), "cos, sin": (cosine, sine), "sin, sin": (sine, sine)}[waves]
+    table = torch.cat(both, dim=1) if columns == "halves" else torch.stack(both, dim=-1).flatten(1)
+    return table.to(dtype)
 
 
 SINUSOIDAL_TABLE = FunctionExercise(
@@ -53,10 +59,16 @@ SINUSOIDAL_TABLE = FunctionExercise(
     outputs=(Output("table", ("position", "column")),),
     mistakes=(
         Mistake(
-            {"even_columns": "cos"},
+            {"waves": "cos, sin"},
             "Sine and cosine are swapped",
             "Even columns hold sines, odd columns cosines. At position 0 every even column is sin 0 = 0 and every odd "
             "one cos 0 = 1: look at your first row.",
+        ),
+        Mistake(
+            {"waves": "sin, sin"},
+            "There are sines only",
+            "The odd columns hold the *cosine* of the same angle. With sines alone two positions can share a value and "
+            "a step of k is no longer a rotation.",
         ),
         Mistake(
             {"exponent": "i / d_model"},
@@ -77,6 +89,18 @@ SINUSOIDAL_TABLE = FunctionExercise(
             "in ratio, from 2π to almost 2π · 10000.",
         ),
         Mistake(
+            {"exponent": "i / (d_model / 2 − 1)"},
+            "The exponent runs all the way to 1",
+            "Dividing i by d_model / 2 − 1 (or `linspace(0, 1, …)`) spreads the pairs from 0 to 1. In the formula the "
+            "last exponent is (d_model − 2) / d_model: divide 2i by d_model.",
+        ),
+        Mistake(
+            {"exponent": "column / d_model"},
+            "The cosine has an exponent of its own",
+            "Column 2i + 1 takes the cosine of the *same* angle as column 2i, so both divide by 10000^(2i / d_model). "
+            "Yours uses 2i + 1 in the odd columns.",
+        ),
+        Mistake(
             {"columns": "halves"},
             "All sines come first, then all cosines",
             "The numbers are right and stand in another order. This table is interleaved: sin, cos, sin, cos. Fill "
@@ -87,7 +111,14 @@ SINUSOIDAL_TABLE = FunctionExercise(
             "The positions start at 1",
             "The first token stands at position 0: `torch.arange(n_positions)`. Its row is 0, 1, 0, 1 …",
         ),
+        Mistake(
+            {"dtype": torch.float64},
+            "The table is float64",
+            "Angles in float64 are a good idea. But the table is added to float32 embeddings, and one float64 term "
+            "turns the sum into float64: end with `.float()`.",
+        ),
     ),
+    spellings=({}, {"lone_pair": 0.0}),
 )
 
 
@@ -100,6 +131,7 @@ def rope_with_faults(
     turned: str = "query and key",
     direction: str = "forward",
     pairs: str = "interleaved",
+    joined: str = "as they were",
     exponent: str = "2i / d_head",
     counted: str = "as given",
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -109,8 +141,10 @@ def rope_with_faults(
     """
     if counted == "from 0":
         positions = torch.arange(len(positions))
+    if counted == "one too many":
+        positions = positions + 1
 
-    def turn(x: Tensor) -> Tensor:
+    def turn(x: Tensor, direction: str = direction) -> Tensor:
         d_head = x.shape[-1]
         power = torch.arange(0, d_head, 2) / d_head / (2 if exponent == "i / d_head" else 1)
         angle = positions[:, None] / BASE**power
@@ -121,13 +155,14 @@ def rope_with_faults(
             "backward": lambda: (a * cos + b * sin, b * cos - a * sin),
             "no minus": lambda: (a * cos + b * sin, a * sin + b * cos),
         }[direction]()
-        if pairs == "interleaved":
+        if (pairs == "interleaved") == (joined == "as they were"):
             return torch.stack((first, second), dim=-1).flatten(-2)
         return torch.cat((first, second), dim=-1)
 
+    key_direction = "backward" if turned == "key backward" else direction
     return (
-        query if turned == "key alone" else turn(query),
-        key if turned == "query alone" else turn(key),
+        query if turned in ("key alone", "nothing") else turn(query),
+        key if turned in ("query alone", "nothing") else turn(key, key_direction),
         turn(value) if turned == "value too" else value,
     )
 
@@ -149,7 +184,7 @@ ROPE = FunctionExercise(
         _rope_case("a single pair", 1, 3, 4, 2),
         _rope_case("one new token at position 11", 2, 2, 1, 8, first=11),
     ),
-    outputs=tuple(Output(name, ("batch", "heads", "position", "d_head")) for name in ("query", "key", "value")),
+    outputs=tuple(Output(name, ("batch", "head", "position", "component")) for name in ("query", "key", "value")),
     differentiable=("query",),
     mistakes=(
         Mistake(
@@ -171,6 +206,18 @@ ROPE = FunctionExercise(
             "well.",
         ),
         Mistake(
+            {"turned": "nothing"},
+            "Nothing is turned",
+            "Query and key come back as they went in. Is the turned tensor returned, or the original? Turning makes a "
+            "new tensor; `turn(query)` on a line of its own changes nothing.",
+        ),
+        Mistake(
+            {"turned": "key backward"},
+            "The key turns the other way",
+            "Query and key turn in the *same* direction, each by its own position. Then the two turns leave m − n "
+            "between them. Turned against each other they leave m + n, and a common shift shows.",
+        ),
+        Mistake(
             {"direction": "backward"},
             "The pairs turn the wrong way",
             "The sign of the sine is flipped. The pair (a, b) turns into (a cos − b sin, a sin + b cos). Turned the "
@@ -189,6 +236,12 @@ ROPE = FunctionExercise(
             "take `x[..., 0::2]` and `x[..., 1::2]` and weave the results together again.",
         ),
         Mistake(
+            {"joined": "the other way"},
+            "The pairs are right, but put back in another order",
+            "You take neighbours apart, (0, 1), (2, 3), and join all first components, then all second ones with "
+            "`cat`. Weave them: `torch.stack((first, second), dim=-1).flatten(-2)`.",
+        ),
+        Mistake(
             {"exponent": "i / d_head"},
             "The exponent is i / d_head instead of 2i / d_head",
             "i counts pairs, so there are only d_head / 2 of them: the slow pairs turn too fast. Use 2i / d_head, for "
@@ -197,7 +250,13 @@ ROPE = FunctionExercise(
         Mistake(
             {"counted": "from 0"},
             "The positions are counted from 0 again",
-            "Use the `positions` you are given. With a cache a new token comes alone and stands far from 0.",
+            "Use the `positions` you are given. A new token may come alone and stand far from 0.",
+        ),
+        Mistake(
+            {"counted": "one too many"},
+            "Every position is one too high",
+            "The positions you are given count from 0 already, so nothing is to be added. The scores hide it, since a "
+            "common shift cancels, but the vectors show it.",
         ),
     ),
 )
