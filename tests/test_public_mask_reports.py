@@ -183,7 +183,7 @@ def test_asking_for_weights_does_not_forget_the_causal_mask(module):
 
 @pytest.mark.case("M24")
 def test_masking_comes_before_the_softmax():
-    weights = masked_softmax(torch.zeros(1, 4), torch.tensor([True, True, False, False]))
+    weights = masked_softmax(torch.zeros(1, 4), torch.tensor([[True, True, False, False]]))
     assert_close(weights, torch.tensor([[0.5, 0.5, 0.0, 0.0]]))
 
 

@@ -138,7 +138,7 @@ def test_the_layout_must_be_said():
         (lambda: RotaryPositions(layout="interleaved", base=float("nan")), "base is nan"),
         (lambda: convert_rope_layout(torch.zeros(8), 2, source="x", target="half_split"), "source is 'x'"),
         (lambda: convert_rope_layout(torch.zeros(8), 2, source="half_split", target="y"), "target is 'y'"),
-        (lambda: convert_rope_layout(torch.zeros(6), 2, source="half_split", target="interleaved"), "6 rows"),
+        (lambda: convert_rope_layout(torch.zeros(6), 2, source="half_split", target="interleaved"), r"\(6,\): its"),
         (lambda: convert_rope_layout(torch.zeros(6), 0, source="half_split", target="interleaved"), "n_heads is 0"),
     ],
 )

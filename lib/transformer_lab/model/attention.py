@@ -12,9 +12,22 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.model.cache import KeyValueCache
-from transformer_lab.model.checks import all_finite, check_dropout, check_finite, check_inputs
-from transformer_lab.model.masks import causal_mask, check_bias, check_mask, combine_masks, masked_softmax
-from transformer_lab.model.positions import NoPositions, check_position_ids
+from transformer_lab.model.checks import (
+    check_alike,
+    check_bias,
+    check_dropout,
+    check_finite,
+    check_inputs,
+    check_kind,
+    check_mask,
+    check_overflow,
+    check_position_ids,
+    check_shape,
+    check_switches,
+    check_whole_numbers,
+)
+from transformer_lab.model.masks import causal_mask, combine_masks, masked_softmax
+from transformer_lab.model.positions import NoPositions
 
 
 def attention(
@@ -42,20 +55,24 @@ def attention(
         Fewer key/value heads than query heads are shared: query heads ``0 … g − 1`` read the first one, and so on.
 
     Raises:
-        TypeError: a mask that is not boolean, a bias that is not float, tensors of different dtypes.
-        ValueError: shapes that do not fit, empty sequences, NaN or ±∞ in query, key or value — also at places the
-            mask hides, where 0 · NaN is still NaN — and NaN or +∞ in the bias (−∞ there forbids, as in a mask).
+        TypeError: no tensors, a mask that is not boolean, a bias that is not float, tensors of different dtypes.
+        ValueError: shapes or devices that do not fit, empty sequences, NaN or ±∞ in query, key or value — also at
+            places the mask hides, where 0 · NaN is still NaN — NaN or +∞ in the bias (−∞ there forbids, as in a
+            mask), scores or mixed values that overflow.
 
     Float16 and bfloat16 are computed in float32 on both paths and returned in their own dtype.
     """
-    check_inputs(query, key, value, dropout)
+    check_inputs(query, key, value)
+    check_dropout(dropout)
+    check_switches(causal=causal, need_weights=need_weights)
     n_heads, n_query, n_key = query.shape[1], query.shape[2], key.shape[2]
     scores_shape = (query.shape[0], n_heads, n_query, n_key)
+    wide = torch.promote_types(query.dtype, torch.float32)  # what scores are computed in
     if mask is not None:
-        check_mask(mask, scores_shape)
+        check_mask(mask, scores_shape, query)
     if bias is not None:
-        check_bias(bias, scores_shape)
-        bias = bias.to(query.dtype)
+        check_bias(bias, scores_shape, query)
+        bias = bias.to(wide)
 
     causal = causal and n_query > 1  # a single query is the last position: it sees every key
     # torch's own is_causal aligns to the top left and must not meet a mask, so it serves only the plain square case.
@@ -65,14 +82,13 @@ def attention(
 
     weights = None
     if need_weights:
-        wide = torch.promote_types(query.dtype, torch.float32)
-        key, value = repeat_kv_heads(key, n_heads).to(wide), repeat_kv_heads(value, n_heads).to(wide)
-        scores = (query.to(wide) / math.sqrt(query.shape[-1])) @ key.mT  # (batch, heads, query, key)
+        keys, values = repeat_kv_heads(key, n_heads).to(wide), repeat_kv_heads(value, n_heads).to(wide)
+        scores = (query.to(wide) / math.sqrt(query.shape[-1])) @ keys.mT  # (batch, heads, query, key)
         if bias is not None:
             scores = scores + bias
         weights = masked_softmax(scores, mask)
         dropped = F.dropout(weights, dropout) if dropout else weights
-        output, weights = (dropped @ value).to(query.dtype), weights.to(query.dtype)
+        output, weights = (dropped @ values).to(query.dtype), weights.to(query.dtype)
     else:
         output = F.scaled_dot_product_attention(
             query,
@@ -83,11 +99,7 @@ def attention(
             is_causal=plain_causal,
             enable_gqa=key.shape[1] != n_heads,
         )
-    if not all_finite(output):
-        raise ValueError(
-            f"the scores or the mixed values grow larger than {output.dtype} can hold, although query, key and value "
-            "are finite. Use smaller vectors or a wider dtype."
-        )
+    check_overflow(query, key, bias, output)
     return output, weights
 
 
@@ -134,6 +146,7 @@ class MultiHeadAttention(nn.Module):
             the embeddings, before the first attention.
 
     Raises:
+        TypeError: sizes that are not whole numbers, a ``position`` that is no scheme.
         ValueError: sizes below 1, ``d_model`` not divisible by ``n_heads`` while ``d_head`` is not given,
             ``n_heads`` not divisible by ``n_kv_heads``, a dropout outside 0 … 1.
     """
@@ -151,9 +164,9 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        for name, size in (("d_model", d_model), ("n_heads", n_heads), ("n_kv_heads", n_kv_heads)):
-            if size < 1:
-                raise ValueError(f"{name} is {size}; it must be at least 1.")
+        check_whole_numbers(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads)
+        if position is not None:
+            check_kind("position", position, NoPositions, "make a scheme with position_scheme")
         if d_head is None:
             if d_model % n_heads:
                 raise ValueError(
@@ -161,8 +174,7 @@ class MultiHeadAttention(nn.Module):
                     "Change one of them, or give d_head."
                 )
             d_head = d_model // n_heads
-        if d_head < 1:
-            raise ValueError(f"d_head is {d_head}; it must be at least 1.")
+        check_whole_numbers(d_head=d_head)
         if n_heads % n_kv_heads:
             raise ValueError(
                 f"n_heads is {n_heads} and n_kv_heads is {n_kv_heads}: every key/value head must serve "
@@ -189,19 +201,22 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "batch query d_model"]:
         """Queries from ``x``; keys and values from ``context``, or from ``x`` itself.
 
-        With a ``cache``, ``x`` holds only the new positions and the keys are the cached ones and the new ones.
+        With a ``cache``, ``x`` holds only the new positions and the keys are the cached ones and the new ones. The
+        cache takes them up at the end, so a call that is refused leaves it as it was.
         ``position_ids`` number the tokens of ``x``; unless given, they count from 0, or on from the cache.
 
         Raises:
             ValueError: a width other than ``d_model``, an empty sequence, NaN or ±∞, or ``context`` together with
                 ``causal``, ``cache`` or a position scheme, which speak of the positions of one sequence.
-            TypeError: a dtype other than that of the weights.
+            TypeError: no tensor, a dtype other than that of the weights, a cache that is no `KeyValueCache`.
         """
         if context is not None and (causal or cache is not None or self.position is not None):
             raise ValueError(
                 "context is another sequence: causal=True, cache= and position= compare positions within one. "
                 "Pass mask= to limit what is read from the context."
             )
+        if cache is not None:
+            check_kind("cache", cache, KeyValueCache, "start with KeyValueCache()")
         source = x if context is None else context
         self._check("x", x)
         if context is not None:
@@ -213,38 +228,34 @@ class MultiHeadAttention(nn.Module):
         query = split_heads(self.query_projection(x), self.n_heads)
         key = split_heads(self.key_projection(source), self.n_kv_heads)
         value = split_heads(self.value_projection(source), self.n_kv_heads)
-        if position_ids is not None:
-            check_position_ids(position_ids, *x.shape[:2])
-        elif self.position is not None:
-            seen = KeyValueCache() if cache is None else cache
-            position_ids = seen.next_position_ids(x.shape[1], device=x.device)
+        if position_ids is None:
+            position_ids = (KeyValueCache() if cache is None else cache).next_position_ids(x.shape[1], device=x.device)
+        check_position_ids(position_ids, *x.shape[:2], x)
         if self.position is not None:
             query, key = self.position.rotate(query, position_ids), self.position.rotate(key, position_ids)
+        key_ids = position_ids
         if cache is not None:
-            key, value = cache.append(key, value, position_ids)
+            extended = cache.extended(key, value, position_ids)
+            key, value, key_ids = extended.key, extended.value, extended.position_ids
         if self.position is not None:
-            key_ids = position_ids if cache is None else cache.position_ids
-            bias = self._with_position_bias(bias, position_ids, key_ids, len(x))
+            bias = self._with_position_bias(bias, position_ids, key_ids, x)
         mixed, _ = self.attention(query, key, value, mask=mask, bias=bias, causal=causal)
+        if cache is not None:
+            cache.become(extended)
         return self.output_projection(merge_heads(mixed))
 
     def _with_position_bias(
-        self, bias: Tensor | None, query_ids: Tensor, key_ids: Tensor, batch: int
+        self, bias: Tensor | None, query_ids: Tensor, key_ids: Tensor, x: Tensor
     ) -> Tensor | None:
         own = self.position.bias(query_ids, key_ids, self.n_heads)
         if bias is None or own is None:
             return own if bias is None else bias
-        check_bias(bias, (batch, self.n_heads, query_ids.shape[-1], key_ids.shape[-1]))  # before it may broadcast
+        check_bias(bias, (len(x), self.n_heads, query_ids.shape[-1], key_ids.shape[-1]), x)  # before it may broadcast
         return bias + own
 
     def _check(self, name: str, tensor: Tensor) -> None:
-        if tensor.ndim != 3 or tensor.shape[-1] != self.d_model or 0 in tensor.shape:
-            raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}; it must be (batch, length, d_model = {self.d_model}), "
-                "with at least one token."
-            )
-        if tensor.dtype != (own := self.query_projection.weight.dtype):
-            raise TypeError(f"{name} has dtype {tensor.dtype}, the weights have {own}; convert one with .to(dtype).")
+        check_shape(name, tensor, batch=None, length=None, d_model=self.d_model)
+        check_alike(name, tensor, "the weights", self.query_projection.weight)
         check_finite(name, tensor)
 
 
@@ -252,22 +263,37 @@ def split_heads(x: Float[Tensor, "batch length width"], n_heads: int) -> Float[T
     """Cut the width into heads and bring the heads forward: every head keeps every token.
 
     Raises:
-        ValueError: a width that does not divide into ``n_heads``.
+        ValueError: another rank, or a width that does not divide into ``n_heads``.
     """
-    if n_heads < 1 or x.shape[-1] % n_heads:
+    check_shape("x", x, batch=None, length=None, width=None)
+    check_whole_numbers(n_heads=n_heads)
+    if x.shape[-1] % n_heads:
         raise ValueError(f"the width {x.shape[-1]} does not divide into n_heads = {n_heads} equal heads.")
     return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
 def merge_heads(x: Float[Tensor, "batch heads length d_head"]) -> Float[Tensor, "batch length width"]:
-    """Undo `split_heads`: the heads of one token stand side by side again."""
+    """Undo `split_heads`: the heads of one token stand side by side again.
+
+    Raises:
+        ValueError: another rank.
+    """
+    check_shape("x", x, batch=None, heads=None, length=None, d_head=None)
     return x.transpose(1, 2).flatten(2)
 
 
 def repeat_kv_heads(
     x: Float[Tensor, "batch kv_heads key d_head"], n_heads: int
 ) -> Float[Tensor, "batch {n_heads} key d_head"]:
-    """Give every query head a key/value head to read: neighbours share one (k0, k0, k1, k1), as in grouped queries."""
+    """Give every query head a key/value head to read: neighbours share one (k0, k0, k1, k1), as in grouped queries.
+
+    Raises:
+        ValueError: another rank, or ``n_heads`` that is not a multiple of the heads in ``x``.
+    """
+    check_shape("x", x, batch=None, kv_heads=None, key=None, d_head=None)
+    check_whole_numbers(n_heads=n_heads)
+    if n_heads % x.shape[1]:
+        raise ValueError(f"x holds {x.shape[1]} key/value heads; n_heads = {n_heads} is not a multiple of that.")
     if x.shape[1] == n_heads:
         return x
     return x.repeat_interleave(n_heads // x.shape[1], dim=1)

@@ -10,11 +10,21 @@ import functools
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-CONVENTION = "a mask is boolean and True means 'may attend'"
-LAYOUT = "(query, key) or (batch or 1, heads or 1, query or 1, key)"
+from transformer_lab.model.checks import (
+    LAYOUT,
+    all_finite,
+    check_alike,
+    check_boolean,
+    check_floats,
+    check_integers,
+    check_mask,
+    check_rank,
+    check_shape,
+    check_whole_numbers,
+)
 
 
 def causal_mask(
@@ -46,9 +56,7 @@ def sliding_window_mask(
         ValueError: a size or window below 1, or more queries than keys.
     """
     n_key = n_query if n_key is None else n_key
-    for name, size in (("n_query", n_query), ("n_key", n_key), ("window", window)):
-        if size is not None and size < 1:
-            raise ValueError(f"{name} is {size}; it must be at least 1.")
+    check_whole_numbers(n_query=n_query, n_key=n_key, window=n_key if window is None else window)
     if n_query > n_key:
         raise ValueError(
             f"n_query is {n_query} but n_key is {n_key}: the queries are the last positions of the keys' sequence, "
@@ -80,16 +88,16 @@ def padding_mask(
         ValueError: a length outside ``0 … n_key``, an unknown side, or ``lengths`` that is not one-dimensional.
         TypeError: lengths that are not whole numbers.
     """
-    lengths = torch.as_tensor(lengths, device=device)
+    try:
+        lengths = torch.as_tensor(lengths, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"lengths is {lengths!r:.40}; it must hold one whole number a sentence.") from None
     if not lengths.numel():
         raise ValueError("lengths is empty; it must hold one number a sentence.")
-    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
-        raise TypeError(f"lengths has dtype {lengths.dtype}; it counts tokens, so pass whole numbers.")
-    if lengths.ndim != 1:
-        raise ValueError(f"lengths has shape {tuple(lengths.shape)}; it must be (batch,), one number a sentence.")
-    if n_key < 1:
-        raise ValueError(f"n_key is {n_key}; it must be at least 1.")
-    if lengths.min() < 0 or lengths.max() > n_key:
+    check_integers("lengths", lengths)
+    check_shape("lengths", lengths, batch=None)
+    check_whole_numbers(n_key=n_key)
+    if not lengths.is_meta and (lengths.min() < 0 or lengths.max() > n_key):
         raise ValueError(f"lengths are {lengths.tolist()}; each must lie between 0 and n_key = {n_key}.")
     if side not in ("right", "left"):
         raise ValueError(f"side is {side!r}; it must be 'right' or 'left'.")
@@ -100,9 +108,15 @@ def padding_mask(
 
 
 def mask_from_tokens(tokens: Int[Tensor, "batch key"], pad_id: int) -> Bool[Tensor, "batch 1 1 key"]:
-    """True wherever the token is not ``pad_id``, whichever side the pads stand on."""
-    if tokens.ndim != 2:
-        raise ValueError(f"tokens has shape {tuple(tokens.shape)}; it must be (batch, key).")
+    """True wherever the token is not ``pad_id``, whichever side the pads stand on.
+
+    Raises:
+        TypeError: tokens or a ``pad_id`` that are not whole numbers.
+        ValueError: tokens that are not (batch, key).
+    """
+    check_integers("tokens", tokens)
+    check_shape("tokens", tokens, batch=None, key=None)
+    check_whole_numbers(least=None, pad_id=pad_id)
     return (tokens != pad_id)[:, None, None, :]
 
 
@@ -113,12 +127,13 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
 
     Raises:
         TypeError: a mask that is not boolean.
-        ValueError: a rank other than 2 or 4, or sizes that differ and are not 1.
+        ValueError: a rank other than 2 or 4, sizes that differ and are not 1, or several devices.
     """
     given = [mask for mask in masks if mask is not None]
     for mask in given:
-        _check_boolean(mask)
-        _check_rank("mask", mask)
+        check_boolean("mask", mask)
+        check_rank("mask", mask)
+        check_alike("mask", mask, "the first mask", given[0])
     if not given:
         return None
     shapes = [tuple(mask.shape) for mask in given]
@@ -154,52 +169,20 @@ def as_mask(
         raise TypeError("as_mask takes exactly one of keep=, ignore= and additive=: say which convention you hold.")
     if additive is None:
         mask = keep if ignore is None else ignore
-        _check_boolean(mask)
+        check_boolean("mask", mask)
         return mask if ignore is None else ~mask
-    if not additive.is_floating_point():
+    if isinstance(additive, Tensor) and not additive.is_floating_point():
         raise TypeError(f"additive has dtype {additive.dtype}; it must be float. For a 0/1 mask pass keep=mask.bool().")
+    check_floats("additive", additive)
     allowed, forbidden = additive == 0, additive <= torch.finfo(additive.dtype).min
     if not (allowed | forbidden).all():
         other = additive[~(allowed | forbidden)][0].item()
+        fix = "For a 0/1 mask pass keep=mask.bool()" if other > 0 else "If 0 = may attend, pass keep=additive == 0"
         raise ValueError(
             f"additive holds {other}, which is neither 0 nor −∞; added to the scores it would nudge, not forbid. "
-            "For a 0/1 mask pass keep=mask.bool()."
+            f"{fix}."
         )
     return allowed
-
-
-def check_mask(mask: Shaped[Tensor, "..."], scores_shape: Sequence[int]) -> None:
-    """Refuse a mask that is not boolean or does not fit ``(batch, heads, query, key)`` exactly as the convention says.
-
-    Raises:
-        TypeError: not boolean.
-        ValueError: a shape that does not fit; shows both shapes and names the axes.
-    """
-    _check_boolean(mask)
-    _check_fit("mask", mask, scores_shape)
-
-
-def check_bias(bias: Shaped[Tensor, "..."], scores_shape: Sequence[int]) -> None:
-    """Refuse a bias that cannot be meant.
-
-    Raises:
-        TypeError: not a float tensor.
-        ValueError: a shape that does not fit, NaN or +∞, or only 0 and 1, which is a mask in disguise.
-    """
-    if not bias.dtype.is_floating_point:
-        raise TypeError(
-            f"bias has dtype {bias.dtype}; a bias is a float tensor added to the scores. For a mask use mask=."
-        )
-    _check_fit("bias", bias, scores_shape)
-    if bias.is_meta:
-        return
-    lowest, highest = bias.detach().aminmax()
-    if not highest < torch.inf:  # NaN compares false too
-        raise ValueError(f"bias holds {highest.item()}; a bias is finite, or −∞ where it forbids.")
-    if lowest == 0 and highest == 1 and ((bias == 0) | (bias == 1)).all():
-        raise ValueError(
-            "bias holds only 0 and 1: added to the scores it would nudge, not forbid. Pass mask=bias.bool() instead."
-        )
 
 
 def masked_softmax(
@@ -208,10 +191,20 @@ def masked_softmax(
     """Softmax over the keys that ``mask`` allows; a row with no key at all becomes zeros, with zero gradients.
 
     Half precision is exponentiated in float32 and returned in its own dtype.
+
+    Raises:
+        TypeError: scores that are not float, a mask that is not boolean.
+        ValueError: scores without keys, or a mask that is neither (query, key) nor has the scores' axes.
     """
+    check_floats("scores", scores)
+    if not scores.ndim or not scores.numel():
+        raise ValueError(f"scores has shape {tuple(scores.shape)}; it must end on at least one key.")
     dtype = scores.dtype
     scores = scores.to(torch.promote_types(dtype, torch.float32))
     if mask is not None:
+        check_mask(mask, scores.shape, scores)
+        if not all_finite(scores):  # NaN and +∞ would outlive the sum below
+            scores = scores.masked_fill(~mask, 0.0)
         # Adding −∞ forbids just as filling with it does, and the gradient passes a sum without being copied.
         scores = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -torch.inf)
     # A row of −∞ alone has no softmax: it is 0/0. Give it harmless scores, then zero the outcome.
@@ -219,39 +212,3 @@ def masked_softmax(
     if not scores.is_meta and not empty.any():  # the common case, spared two copies of the scores
         return scores.softmax(dim=-1).to(dtype)
     return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0).to(dtype)
-
-
-def _check_boolean(mask: Tensor) -> None:
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"mask is a {type(mask).__name__}; pass a boolean torch tensor. {CONVENTION.capitalize()}.")
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"mask has dtype {mask.dtype}; {CONVENTION}. Convert it with "
-            "as_mask(keep=…), as_mask(ignore=…) or as_mask(additive=…)."
-        )
-
-
-def _check_rank(name: str, tensor: Tensor) -> None:
-    if tensor.ndim not in (2, 4):
-        hint = f" Insert the head axis: {name}[:, None]." if tensor.ndim == 3 else ""
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; it must be {LAYOUT}.{hint}")
-
-
-def _check_fit(name: str, tensor: Tensor, scores_shape: Sequence[int]) -> None:
-    _check_rank(name, tensor)
-    batch, heads, n_query, n_key = scores_shape
-    if tensor.ndim == 2:
-        fits = tuple(tensor.shape) == (n_query, n_key)
-    else:
-        fits = tensor.shape[-1] == n_key and all(
-            size in (1, wanted) for size, wanted in zip(tensor.shape[:3], (batch, heads, n_query), strict=True)
-        )
-    if not fits:
-        hint = ""
-        if tensor.ndim == 2 and tuple(tensor.shape) == (batch, n_key):
-            hint = f" It looks like (batch, key): use padding_mask, or {name}[:, None, None, :]."
-        raise ValueError(
-            f"{name} has shape {tuple(tensor.shape)} but the scores are (batch, heads, query, key) = "
-            f"{tuple(scores_shape)}; two dimensions mean (query, key), four mean "
-            f"(batch or 1, heads or 1, query or 1, key).{hint}"
-        )

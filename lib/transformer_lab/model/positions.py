@@ -10,10 +10,22 @@ A scheme is one object with three hooks, and overrides the one where it acts:
 """
 
 import math
+from numbers import Real
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+from transformer_lab.model.checks import (
+    check_alike,
+    check_floats,
+    check_integers,
+    check_kind,
+    check_position_ids,
+    check_shape,
+    check_tensor,
+    check_whole_numbers,
+)
 
 LAYOUTS = ("interleaved", "half_split")
 
@@ -52,18 +64,19 @@ class LearnedPositions(NoPositions):
 
     def __init__(self, n_positions: int, d_model: int) -> None:
         super().__init__()
-        _check_sizes(n_positions=n_positions, d_model=d_model)
+        check_whole_numbers(n_positions=n_positions, d_model=d_model)
         self.table = nn.Embedding(n_positions, d_model)
 
     def add(
         self, x: Float[Tensor, "batch length d_model"], position_ids: Int[Tensor, "#batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
-        check_position_ids(position_ids, *x.shape[:2])
-        rows, last = self.table.num_embeddings, int(position_ids.max())
-        if last >= rows:
+        _check_embeddings(x, position_ids, d_model=self.table.embedding_dim)
+        check_alike("x", x, "the learned table", self.table.weight, dtype=False)
+        rows = self.table.num_embeddings
+        if not position_ids.is_meta and position_ids.max() >= rows:
             raise ValueError(
-                f"position {last} has no row: the learned table has {rows}, for positions 0 to {rows - 1}. "
-                "Make a longer table and train it, shorten the input, or choose a scheme that is a formula."
+                f"position {int(position_ids.max())} has no row: the learned table has {rows}, for positions 0 to "
+                f"{rows - 1}. Make a longer table and train it, shorten the input, or choose a scheme with a formula."
             )
         return x + self.table(position_ids)
 
@@ -74,7 +87,7 @@ class SinusoidalPositions(NoPositions):
     def add(
         self, x: Float[Tensor, "batch length d_model"], position_ids: Int[Tensor, "#batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
-        check_position_ids(position_ids, *x.shape[:2])
+        _check_embeddings(x, position_ids)
         return x + sinusoids(position_ids, x.shape[-1]).to(x.dtype)
 
 
@@ -94,6 +107,7 @@ class RotaryPositions(NoPositions):
     def __init__(self, *, layout: str, base: float = 10_000.0) -> None:
         super().__init__()
         _check_layout("layout", layout)
+        check_kind("base", base, Real, "it must be a number above 1")
         if not 1 < base < math.inf:
             raise ValueError(f"base is {base}; it must be a finite number above 1.")
         self.layout, self.base = layout, base
@@ -101,13 +115,15 @@ class RotaryPositions(NoPositions):
     def rotate(
         self, x: Float[Tensor, "batch heads length d_head"], position_ids: Int[Tensor, "#batch length"]
     ) -> Float[Tensor, "batch heads length d_head"]:
+        check_floats("x", x)
+        check_shape("x", x, batch=None, heads=None, length=None, d_head=None)
         d_head = x.shape[-1]
         if d_head % 2:
             raise ValueError(
                 f"d_head is {d_head}; RoPE turns components in pairs, so it must be even. "
                 "Change d_model, n_heads or d_head."
             )
-        check_position_ids(position_ids, x.shape[0], x.shape[2])
+        check_position_ids(position_ids, x.shape[0], x.shape[2], x)
         angle = angles(position_ids, d_head, self.base)[:, None]  # (batch, 1, length, pair): the same for every head
         wide = torch.promote_types(x.dtype, torch.float32)
         cos, sin = angle.cos().to(wide), angle.sin().to(wide)
@@ -129,7 +145,9 @@ class AlibiPositions(NoPositions):
     ) -> Float[Tensor, "#batch {n_heads} query key"]:
         """−slope · |query position − key position|. Under a causal mask no key lies ahead, as in the paper."""
         for ids in (query_ids, key_ids):
-            check_position_ids(ids, len(ids), ids.shape[-1])
+            check_integers("position_ids", ids)
+            check_shape("position_ids", ids, batch=None, length=None)
+            check_position_ids(ids, *ids.shape, query_ids)
         distance = (query_ids[:, None, :, None] - key_ids[:, None, None, :]).abs()
         return -alibi_slopes(n_heads).to(distance.device)[:, None, None] * distance
 
@@ -173,7 +191,8 @@ def sinusoids(position_ids: Int[Tensor, "*ids"], d_model: int) -> Float[Tensor, 
     Raises:
         ValueError: a width below 1.
     """
-    _check_sizes(d_model=d_model)
+    check_integers("position_ids", position_ids)
+    check_whole_numbers(d_model=d_model)
     angle = angles(position_ids, d_model)
     pairs = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
     return pairs[..., :d_model].float()
@@ -185,7 +204,7 @@ def sinusoidal_table(n_positions: int, d_model: int) -> Float[Tensor, "{n_positi
     Raises:
         ValueError: a size below 1.
     """
-    _check_sizes(n_positions=n_positions, d_model=d_model)
+    check_whole_numbers(n_positions=n_positions, d_model=d_model)
     return sinusoids(torch.arange(n_positions), d_model)
 
 
@@ -198,7 +217,7 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " {n_heads}"]:
     Raises:
         ValueError: no head.
     """
-    _check_sizes(n_heads=n_heads)
+    check_whole_numbers(n_heads=n_heads)
     power = 2 ** int(math.log2(n_heads))
 
     def slopes(n: int) -> list[float]:
@@ -221,9 +240,12 @@ def convert_rope_layout(
     """
     _check_layout("source", source)
     _check_layout("target", target)
-    _check_sizes(n_heads=n_heads)
-    if weight.shape[0] % (2 * n_heads):
-        raise ValueError(f"weight has {weight.shape[0]} rows; they do not divide into n_heads = {n_heads} even widths.")
+    check_whole_numbers(n_heads=n_heads)
+    check_tensor("weight", weight)
+    if not weight.ndim or weight.shape[0] % (2 * n_heads):
+        raise ValueError(
+            f"weight has shape {tuple(weight.shape)}: its rows do not divide into n_heads = {n_heads} even widths."
+        )
     if source == target:
         return weight
     # Seen as (heads, pair, 2) the interleaved rows of a pair are neighbours; half-split rows are (heads, 2, pair).
@@ -239,6 +261,7 @@ def position_ids(mask: Bool[Tensor, "batch 1 1 key"]) -> Int[Tensor, "batch key"
     Raises:
         ValueError: a mask that is not boolean ``(batch, 1, 1, key)``, as `padding_mask` returns it.
     """
+    check_tensor("mask", mask)
     if mask.dtype != torch.bool or mask.ndim != 4 or mask.shape[1:3] != (1, 1):
         raise ValueError(
             f"mask is {mask.dtype} of shape {tuple(mask.shape)}; it must be boolean (batch, 1, 1, key), "
@@ -248,30 +271,12 @@ def position_ids(mask: Bool[Tensor, "batch 1 1 key"]) -> Int[Tensor, "batch key"
     return (real.cumsum(dim=-1) - 1).clamp(min=0)
 
 
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} is {size}; it must be at least 1.")
+def _check_embeddings(x: Tensor, position_ids: Tensor, d_model: int | None = None) -> None:
+    check_floats("x", x)
+    check_shape("x", x, batch=None, length=None, d_model=d_model)
+    check_position_ids(position_ids, *x.shape[:2], x)
 
 
 def _check_layout(name: str, layout: str) -> None:
     if layout not in LAYOUTS:
         raise ValueError(f"{name} is {layout!r}; it must be 'interleaved' or 'half_split'.")
-
-
-def check_position_ids(ids: Int[Tensor, "..."], batch: int, length: int) -> None:
-    """Refuse numbers that are not one whole number from 0 a token: ``(batch or 1, length)``.
-
-    Raises:
-        TypeError: a float or boolean tensor.
-        ValueError: another shape, or a negative number.
-    """
-    if ids.is_floating_point() or ids.dtype == torch.bool:
-        raise TypeError(f"position_ids has dtype {ids.dtype}; positions are whole numbers: use .long().")
-    if ids.ndim != 2 or ids.shape[0] not in (1, batch) or ids.shape[1] != length:
-        raise ValueError(
-            f"position_ids has shape {tuple(ids.shape)}; it must be (batch = {batch} or 1, length = {length}), "
-            "one number a token."
-        )
-    if not ids.is_meta and ids.min() < 0:
-        raise ValueError(f"position_ids holds {int(ids.min())}; positions are numbered from 0.")

@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from transformer_lab.model.checks import check_whole_numbers
+
 
 class RNNStep(NamedTuple):
     """What a step of an `RNNCell` leaves: its hidden state."""
@@ -65,9 +67,7 @@ class RecurrentCell(nn.Module):
 
     def __init__(self, d_input: int, d_hidden: int, *, bias_vectors: int = 1) -> None:
         super().__init__()
-        for name, size in (("d_input", d_input), ("d_hidden", d_hidden)):
-            if size < 1:
-                raise ValueError(f"{name} is {size}; it must be at least 1.")
+        check_whole_numbers(d_input=d_input, d_hidden=d_hidden)
         if bias_vectors not in (0, 1, 2):
             raise ValueError(f"bias_vectors is {bias_vectors}; it must be 0, 1 or 2.")
         self.d_input, self.d_hidden = d_input, d_hidden
