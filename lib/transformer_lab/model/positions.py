@@ -76,7 +76,8 @@ class LearnedPositions(NoPositions):
         if not position_ids.is_meta and position_ids.max() >= rows:
             raise ValueError(
                 f"position {int(position_ids.max())} has no row: the learned table has {rows}, for positions 0 to "
-                f"{rows - 1}. Make a longer table and train it, shorten the input, or choose a scheme with a formula."
+                f"{rows - 1}. Make a longer table and train it, shorten the input, "
+                "or choose a scheme that is a formula."
             )
         return x + self.table(position_ids)
 
