@@ -13,6 +13,7 @@ from transformer_lab.experiments.kv_sharing import as_multi_head, cache_bytes, s
 from transformer_lab.experiments.masking import leak_test
 from transformer_lab.experiments.one_or_two_heads import (
     TwoSourceReader,
+    answers_right,
     compare_heads,
     merge_without_transpose,
     train_reader,
@@ -188,6 +189,25 @@ def test_some_heads_matter_and_some_hardly(readers):
 
 
 @pytest.mark.claim("H5")
+def test_each_question_has_heads_of_its_own_which_differ_between_the_seeds(readers):
+    needed = [
+        [[head for head in range(4) if ablate(reader.model, [head]).accuracy[question] < 0.95] for question in (0, 1)]
+        for reader in readers
+    ]
+    assert needed == [[[0, 3], [1, 2]], [[3], [1, 2]]]
+
+
+@pytest.mark.claim("H5")
+def test_the_first_sight_of_the_grid_stands_far_from_every_limit(readers):
+    model = readers[1].model
+    assert min(ablate(model).accuracy) > 0.997, "the sentence says 99% or more"
+    tokens, _ = draw_sequences(1, 16, generator=seeded(1))
+    with torch.no_grad():
+        best, second = model(tokens)[0, :, 6 - ASKED_FROM].softmax(dim=-1).topk(2).values.unbind(-1)
+    assert min(best / second) > 5, "the sentence names both answers"
+
+
+@pytest.mark.claim("H5")
 def test_a_head_that_seems_superfluous_stands_in_for_another(readers):
     model = readers[1].model
     before = {off: ablate(model, off).accuracy[0] for off in ((0,), (3,), (0, 3))}
@@ -227,17 +247,11 @@ def test_ablation_measures_the_loss_it_says(readers):
 
 
 @pytest.mark.parametrize(
-    ("on", "sequence", "place", "words"),
-    [
-        ([True] * 3, 1, 7, "3 switches are given for 4 heads"),
-        ([True] * 4, 0, 7, "sequence is 0"),
-        ([True] * 4, 1, 2, "places 3 … 10"),
-        ([True] * 4, 1, 11, "places 3 … 10"),
-    ],
+    ("sequence", "place", "words"), [(0, 7, "sequence is 0"), (1, 2, "places 3 … 10"), (1, 11, "places 3 … 10")]
 )
-def test_the_head_grid_refuses_what_it_cannot_show(readers, on, sequence, place, words):
+def test_the_head_grid_refuses_what_it_cannot_show(readers, sequence, place, words):
     with pytest.raises(ValueError, match=words):
-        look_at_heads(readers[0].model, on, sequence, place)
+        look_at_heads(readers[0].model, ablate(readers[0].model), sequence, place)
 
 
 # ----------------------------------------------------------------------------------------------------- rank and width
@@ -324,6 +338,14 @@ def test_sharing_refuses_heads_that_do_not_divide():
 def test_the_toy_task_is_learned_with_and_without_the_transpose(forgets):
     reader = train_reader(16, n_heads=2, asked=["just before"], steps=400, forgets_to_transpose=forgets)
     assert reader.accuracy[0] >= 0.95 and reader.run.goal_met
+    shorter = answers_right(reader.model, length=8)[:, 0].double().mean()
+    assert shorter < 0.6 if forgets else shorter > 0.95
+
+
+@pytest.mark.parametrize("length", [2, 11])
+def test_a_length_without_answers_is_refused(length):
+    with pytest.raises(ValueError, match=f"length is {length}; choose between 3 and 10"):
+        answers_right(TwoSourceReader(4, 1, 8), length=length)
 
 
 @pytest.mark.case("H01")

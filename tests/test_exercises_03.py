@@ -168,6 +168,10 @@ WRONG = {
             {"arrange": lambda x: x.mT, "join": lambda x, arranged: arranged.reshape(len(x), x.shape[2], -1)},
         ),
         "apart": ("still apart", {"join": lambda x, arranged: arranged}),
+        "flatten alone": (
+            "all positions of one head",
+            {"arrange": same, "join": lambda x, arranged: torch.stack([head.flatten(1) for head in x.unbind(1)], 1)},
+        ),
         "rows": ("one after another", {"arrange": same, "join": lambda x, arranged: arranged.flatten(1, 2)}),
         "sum": ("added up", {"join": lambda x, arranged: x.sum(1)}),
         "mean": ("averaged", {"join": lambda x, arranged: sum(x.unbind(1)) / x.shape[1]}),
@@ -188,6 +192,7 @@ WRONG = {
             "averaged",
             {"copy": lambda x, times, axis: torch.stack([x.mean(1)] * (x.shape[1] * times), dim=1)},
         ),
+        "not copied": ("as many heads as before", {"copy": lambda x, times, axis: x}),
         "zeros": (
             "filled with zeros",
             {"copy": lambda x, times, axis: torch.cat([x] + [torch.zeros_like(x)] * (times - 1), dim=1)},
@@ -222,9 +227,12 @@ PAIRS = [
 ]
 
 
-# A copy of another kind needs no axis, so the mistake in the axis leaves no trace.
+# A copy of another kind needs no axis, and no copy needs no number either: those mistakes leave no trace.
 SWALLOWED = {
     ("share", axis, copy): copy for axis in ("positions", "batch", "features") for copy in ("first", "mean", "zeros")
+} | {
+    ("share", step, "not copied"): "not copied"
+    for step in ("positions", "batch", "features", "n_heads times", "kv_heads times")
 }
 
 

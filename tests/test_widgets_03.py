@@ -11,10 +11,12 @@ from legibility import unreadable
 from transformer_lab.draw import style
 from transformer_lab.draw.head_grid import HeadGridPicture
 from transformer_lab.draw.kv_sharing import KVSharingPicture
+from transformer_lab.draw.paired_bars import PairedBars, PairedShares
 from transformer_lab.experiments.ablation import ablate, look_at_heads
 from transformer_lab.experiments.kv_sharing import MOST_TOKENS, share_kv
 from transformer_lab.experiments.one_or_two_heads import train_reader
 from transformer_lab.widgets import controls
+from transformer_lab.widgets.explorer import show
 from transformer_lab.widgets.head_grid import head_grid
 from transformer_lab.widgets.kv_sharing import SIZES, kv_sharing
 
@@ -42,7 +44,7 @@ def test_the_first_sight_has_all_heads_on_and_every_answer_right(grid):
     assert grid.error is None
     assert grid.sentence == (
         "All heads on. At place 7 the model answers just before: J (right), first: F (right). "
-        "Right on 500 sequences: just before 100%, first 100%."
+        "Right on 500 sequences: just before 99% or more, first 99% or more."
     )
     bundle = grid._repr_mimebundle_()
     assert bundle["text/plain"] == grid.sentence and bundle["image/png"]
@@ -56,6 +58,20 @@ def test_a_switch_silences_that_head_and_no_other(reader, grid):
         assert grid.result.on_many == ablate(reader.model, [head])
     grid.set(head_1=False, head_2=False, head_3=False, head_4=False)
     assert grid.sentence.startswith("All heads off. ") and max(grid.result.on_many.accuracy) < 0.15
+
+
+def test_the_map_of_a_silenced_head_is_covered(grid):
+    region = grid.regions[200]  # head 3 puts nearly everything on the first symbol: a dark column
+    middle = (region.top + region.bottom) // 2, (region.left + region.right) // 2
+
+    def brightness():
+        return int(np.asarray(Image.open(io.BytesIO(grid.png)).convert("L"))[middle])
+
+    assert brightness() < 80
+    grid.set(head_3=False)
+    assert brightness() > 150
+    grid.set(head_3=True)
+    assert brightness() < 80
 
 
 def test_a_wrong_answer_is_named_with_the_right_one(grid):
@@ -101,7 +117,7 @@ def test_the_pointer_reads_every_weight_where_it_is_drawn(grid):
 
 
 def test_no_word_of_the_grid_is_clipped_or_covered(reader, look):
-    settings = product(([True] * 4, [False, True, True, False]), (1, 4, 9), (3, 4, 10))
+    settings = product((ablate(reader.model), ablate(reader.model, [0, 3])), (1, 4, 9), (3, 4, 10))
     assert unreadable(HeadGridPicture, [look_at_heads(reader.model, *setting) for setting in settings]) == []
 
 
@@ -172,6 +188,46 @@ def test_the_bars_stand_for_the_measured_amounts():
     whole = np.abs(row - np.multiply(style.tint(style.ACCENT, 0), 255)).max(axis=-1) < 3
     assert amber.sum() == pytest.approx(whole.sum() / 4, rel=0.05)
     assert region.text == "K/V cache: 262,144, in multi-head attention 1,048,576"
+
+
+# The bars.
+
+PAIRS = PairedShares(
+    ("on the symbol before", "on the first"),
+    {"seed 0": {"all on": (1.0, 0.5), "head 1 and 4 off": (0.0, 0.25)}, "seed 1": {"before A, first B": (0.75, 1.0)}},
+)
+
+
+def test_no_word_of_the_bars_is_clipped_or_covered(look):
+    one_panel = PairedShares(PAIRS.names, {"average weight of the head": PAIRS.panels["seed 0"]})
+    assert unreadable(PairedBars, [PAIRS]) == unreadable(PairedBars, [one_panel]) == []
+
+
+def test_the_bars_are_as_long_as_their_shares():
+    still = show(PairedBars, PAIRS, "Bars.")
+    pixels = np.asarray(Image.open(io.BytesIO(still.png)).convert("RGB")).astype(int)
+    lengths = []
+    for region in still.regions:
+        quarter = (region.bottom - region.top) // 5
+        for y, colour in ((region.top + quarter, style.QUERY), (region.top + 3 * quarter, style.ACCENT)):
+            wanted = np.multiply(style.tint(colour, 0), 255)
+            lengths.append((np.abs(pixels[y, region.left : region.right] - wanted).max(axis=-1) < 3).sum())
+    np.testing.assert_allclose(np.divide(lengths, lengths[0]), [1, 0.5, 0, 0.25, 0.75, 1], atol=0.02)
+    assert still.regions[2].text == "seed 1, before A, first B: on the symbol before 75%, on the first 100%"
+
+
+@pytest.mark.parametrize(
+    ("panels", "words"),
+    [
+        ({}, "panels has 0 entries"),
+        ({"a": {}, "b": {}, "c": {}}, "panels has 3 entries"),
+        ({"a": {"off": (1.2, 0.1)}}, r"row 'off' is \(1.2, 0.1\)"),
+        ({"a": {"off": (0.2,)}}, "row 'off' is .* two shares"),
+    ],
+)
+def test_bars_that_cannot_be_drawn_are_refused(panels, words):
+    with pytest.raises(ValueError, match=words):
+        PairedShares(("one", "two"), panels)
 
 
 # The control they brought along.

@@ -34,7 +34,7 @@ class TwoSourceReader(nn.Module):
         self.double()
 
     def forward(self, tokens: Int[Tensor, "batch position"]) -> Float[Tensor, "batch question asked n_kinds"]:
-        mixed = self.attention(self.embedding(tokens) + self.positions)[:, ASKED_FROM:]
+        mixed = self.attention(self.embedding(tokens) + self.positions[: tokens.shape[1]])[:, ASKED_FROM:]
         return torch.stack([read_out(mixed) for read_out in self.read_outs], dim=1)
 
 
@@ -96,11 +96,20 @@ def train_reader(
     return TrainedReader(model, run, tuple(right.mean(dim=(0, 2)).tolist()), right.prod(dim=1).mean().item())
 
 
-def answers_right(model: TwoSourceReader, *, n: int = 1000, seed: int = 0) -> Tensor:
-    """Which answers to ``n`` new sequences are right, (sequence, question, asked)."""
+def answers_right(model: TwoSourceReader, *, n: int = 1000, length: int = LENGTH, seed: int = 0) -> Tensor:
+    """Which answers to ``n`` new sequences are right, (sequence, question, asked).
+
+    Args:
+        length: how much of each sequence the model reads. Both answers lie in the past, so they stay the same.
+
+    Raises:
+        ValueError: a length at which no place is asked, or longer than the sequences are.
+    """
+    if not ASKED_FROM < length <= LENGTH:
+        raise ValueError(f"length is {length}; choose between {ASKED_FROM + 1} and {LENGTH}.")
     tokens, answers = draw_sequences(n, model.n_kinds, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
-        return model(tokens).argmax(dim=-1) == answers
+        return model(tokens[:, :length]).argmax(dim=-1) == answers[..., : length - ASKED_FROM]
 
 
 def merge_without_transpose(attention: MultiHeadAttention) -> None:

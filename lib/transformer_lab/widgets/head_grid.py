@@ -1,9 +1,9 @@
 """The head grid: every head of a trained layer, each with a switch."""
 
-from functools import partial
+from functools import cache
 
 from transformer_lab.draw.head_grid import HeadGridPicture
-from transformer_lab.experiments.ablation import HeadGrid, look_at_heads
+from transformer_lab.experiments.ablation import Ablation, HeadGrid, ablate, look_at_heads
 from transformer_lab.experiments.one_or_two_heads import TrainedReader
 from transformer_lab.tasks.two_sources import ASKED_FROM, LENGTH
 from transformer_lab.widgets import controls
@@ -21,6 +21,16 @@ def head_grid(reader: TrainedReader, *, sequence: int = 1, place: int = 7) -> Ex
     n_heads = reader.model.attention.n_heads
     if n_heads > 4:
         raise ValueError(f"the reader has {n_heads} heads; the grid has room for 4.")
+    model = reader.model
+
+    @cache  # it changes with the switches only, and takes longer than the rest
+    def on_many(off: tuple[int, ...]) -> Ablation:
+        return ablate(model, off)
+
+    def compute(sequence: int, place: int, **switches: bool) -> HeadGrid:
+        off = tuple(head for head, on in enumerate(switches.values()) if not on)
+        return look_at_heads(model, on_many(off), sequence, place)
+
     switches = {f"head_{head + 1}": controls.toggle(f"head {head + 1}", True) for head in range(n_heads)}
     return Explorer(
         controls={
@@ -28,14 +38,10 @@ def head_grid(reader: TrainedReader, *, sequence: int = 1, place: int = 7) -> Ex
             "place": controls.slider("place that asks", ASKED_FROM + 1, LENGTH, place),
         }
         | switches,
-        compute=partial(_compute, reader),
+        compute=compute,
         picture=HeadGridPicture,
         describe=describe,
     )
-
-
-def _compute(reader: TrainedReader, sequence: int, place: int, **switches: bool) -> HeadGrid:
-    return look_at_heads(reader.model, list(switches.values()), sequence, place)
 
 
 def describe(grid: HeadGrid) -> str:
@@ -52,6 +58,7 @@ def describe(grid: HeadGrid) -> str:
         for question, given, answer in zip(grid.questions, grid.given, grid.answers, strict=True)
     )
     shares = ", ".join(
-        f"{question} {share:.0%}" for question, share in zip(grid.questions, grid.on_many.accuracy, strict=True)
+        f"{question} {'99% or more' if share >= 0.99 else f'{share:.0%}'}"
+        for question, share in zip(grid.questions, grid.on_many.accuracy, strict=True)
     )
     return f"{opening}. At place {grid.place} the model answers {here}. Right on 500 sequences: {shares}."

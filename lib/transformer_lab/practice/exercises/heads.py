@@ -106,6 +106,8 @@ def merge_with_faults(
         return x.mean(dim=1)
     if heads == "first only":
         return x[:, 0]
+    if heads == "one row a head":
+        return x.flatten(2)
     if heads == "one after another":
         return (x if rows == "by head" else x.transpose(1, 2)).flatten(1, 2)
     orders = {
@@ -169,6 +171,12 @@ MERGE_HEADS = FunctionExercise(
             "`flatten(2)`.",
         ),
         Mistake(
+            {"heads": "one row a head"},
+            "A row holds all positions of one head",
+            "Joining the last two axes at once gives (batch, heads, length · d_head). A row belongs to a *position*: "
+            "bring the positions forward with `transpose(1, 2)`, then join.",
+        ),
+        Mistake(
             {"heads": "one after another"},
             "The heads stand one after another in the length",
             "The result has heads · length rows. The length stays; it is the *width* that holds all heads.",
@@ -205,6 +213,8 @@ def share_with_faults(
         return x[:, :1].expand(-1, kv_heads * times, -1, -1)
     if copies == "average":
         return x.mean(dim=1, keepdim=True).expand(-1, kv_heads * times, -1, -1)
+    if copies == "none":
+        return x
     if copies == "zeros":
         return F.pad(x, (0, 0, 0, 0, 0, kv_heads * (times - 1)))
     return x.repeat_interleave(times, dim=axis)
@@ -271,6 +281,11 @@ SHARE_KV_HEADS = FunctionExercise(
             "The key/value heads are averaged",
             "Averaging is how one *converts* a trained model before training it further. Here every group reads its "
             "own head, unchanged.",
+        ),
+        Mistake(
+            {"copies": "none"},
+            "There are still as many heads as before",
+            "Each key/value head serves n_heads / kv_heads query heads: copy it that often on dim 1.",
         ),
         Mistake(
             {"copies": "zeros"},
