@@ -30,20 +30,26 @@ def as_multi_head(shared: MultiHeadAttention) -> MultiHeadAttention:
 
 def cache_bytes(attention: MultiHeadAttention, n_tokens: int) -> int:
     """Run ``n_tokens`` through the layer with a cache and weigh what the cache holds."""
+    return _run(attention, n_tokens)[1]
+
+
+def _run(attention: MultiHeadAttention, n_tokens: int) -> tuple[torch.Tensor, int]:
+    """The output for random tokens, and the bytes that the cache holds afterwards."""
+    x = torch.randn(1, n_tokens, attention.d_model, generator=torch.Generator().manual_seed(0))
     cache = KeyValueCache()
     with torch.no_grad():
-        attention(_tokens(n_tokens, attention.d_model), causal=True, cache=cache)
-    return cache.key.nbytes + cache.value.nbytes
+        output = attention(x, causal=True, cache=cache)
+    return output, cache.key.nbytes + cache.value.nbytes
 
 
 @dataclass(frozen=True)
 class KVSharing:
-    """One layer with ``n_kv_heads`` for its query heads, and the same layer with one for each.
+    """One layer with ``n_kv_heads`` for its query heads, beside multi-head attention with these heads repeated.
 
     Args:
         cache_bytes, full_cache_bytes: of this layer and of multi-head attention, in float32.
         weights, full_weights: how many weights the projections hold, by name.
-        gap: largest difference to multi-head attention with the K/V heads repeated.
+        gap: largest difference between the two outputs.
     """
 
     n_heads: int
@@ -64,25 +70,17 @@ def share_kv(n_kv_heads: int, n_tokens: int = MOST_TOKENS) -> KVSharing:
     """
     if not 1 <= n_tokens <= MOST_TOKENS:
         raise ValueError(f"n_tokens is {n_tokens}; it must lie between 1 and {MOST_TOKENS}.")
-    shared, repeated, full = _layers(n_kv_heads)
-    x = _tokens(n_tokens, D_MODEL)
-    with torch.no_grad():
-        gap = (shared(x, causal=True) - repeated(x, causal=True)).abs().max().item()
-    return KVSharing(
-        N_HEADS, n_kv_heads, n_tokens, cache_bytes(shared, n_tokens), cache_bytes(full, n_tokens), _weights(shared),
-        _weights(full), gap,
-    )  # fmt: skip
+    shared, repeated = _layers(n_kv_heads)
+    (output, few), (expected, many) = _run(shared, n_tokens), _run(repeated, n_tokens)
+    gap = (output - expected).abs().max().item()
+    return KVSharing(N_HEADS, n_kv_heads, n_tokens, few, many, _weights(shared), _weights(repeated), gap)
 
 
 @lru_cache
-def _layers(n_kv_heads: int) -> tuple[MultiHeadAttention, MultiHeadAttention, MultiHeadAttention]:
+def _layers(n_kv_heads: int) -> tuple[MultiHeadAttention, MultiHeadAttention]:
     with seeded(0):
         shared = MultiHeadAttention(D_MODEL, N_HEADS, n_kv_heads=n_kv_heads)
-        return shared, as_multi_head(shared), MultiHeadAttention(D_MODEL, N_HEADS)
-
-
-def _tokens(n_tokens: int, width: int) -> torch.Tensor:
-    return torch.randn(1, n_tokens, width, generator=torch.Generator().manual_seed(0))
+    return shared, as_multi_head(shared)
 
 
 def _weights(attention: MultiHeadAttention) -> dict[str, int]:
