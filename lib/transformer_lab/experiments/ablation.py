@@ -75,21 +75,20 @@ class HeadGrid:
     on_many: Ablation
 
 
-def look_at_heads(model: TwoSourceReader, on: Sequence[bool], sequence: int, place: int) -> HeadGrid:
+def look_at_heads(model: TwoSourceReader, on_many: Ablation, sequence: int, place: int) -> HeadGrid:
     """Run sequence number ``sequence`` through the model and read the answers at ``place``, counted from 1.
 
+    The same heads are off as in ``on_many``, which `ablate` has measured.
+
     Raises:
-        ValueError: another number of switches than heads, a sequence below 1, a place that is not asked.
+        ValueError: a sequence below 1, a place that is not asked.
     """
-    if len(on) != model.attention.n_heads:
-        raise ValueError(f"{len(on)} switches are given for {model.attention.n_heads} heads.")
     if sequence < 1:
         raise ValueError(f"sequence is {sequence}; the first is number 1.")
     if not ASKED_FROM < place <= LENGTH:
         raise ValueError(f"place is {place}; the model is asked at places {ASKED_FROM + 1} … {LENGTH}.")
-    off = tuple(head for head, is_on in enumerate(on) if not is_on)
     tokens, answers = draw_sequences(1, model.n_kinds, generator=torch.Generator().manual_seed(sequence))
-    with torch.no_grad(), without_heads(model.attention, off), record_attention(model) as maps:
+    with torch.no_grad(), without_heads(model.attention, on_many.off), record_attention(model) as maps:
         given = model(tokens).argmax(dim=-1)
     chosen = (0, slice(None), place - 1 - ASKED_FROM)
     return HeadGrid(
@@ -99,5 +98,5 @@ def look_at_heads(model: TwoSourceReader, on: Sequence[bool], sequence: int, pla
         place=place,
         answers=tuple(SYMBOLS[token] for token in answers[chosen].tolist()),
         given=tuple(SYMBOLS[token] for token in given[chosen].tolist()),
-        on_many=ablate(model, off),
+        on_many=on_many,
     )
