@@ -18,15 +18,20 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 
 from transformer_lab.draw import style
+from transformer_lab.experiments.extrapolation import LookingBack
+from transformer_lab.experiments.one_or_two_heads import train_reader
 from transformer_lab.lesson import begin
 from transformer_lab.widgets.attention_explorer import attention_explorer
 from transformer_lab.widgets.bug_clinic import bug_clinic
 from transformer_lab.widgets.explorer import Explorer
+from transformer_lab.widgets.head_grid import head_grid
+from transformer_lab.widgets.kv_sharing import kv_sharing
 from transformer_lab.widgets.mask_painter import mask_painter
 from transformer_lab.widgets.padding_lab import padding_lab
 from transformer_lab.widgets.pairs import pairs_explorer
 from transformer_lab.widgets.permutation_lab import permutation_lab
 from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope_dials, sinusoid_clock
+from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
 from transformer_lab.widgets.scaling_sweep import scaling_sweep
 
 BUDGET = 1 / 5
@@ -35,9 +40,12 @@ MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "pairs explorer": (pairs_explorer, "n_tokens", [1, 4, 8, 12]),
     "attention explorer": (attention_explorer, "temperature", [0.5, 2.0, 5.0, 10.0]),
     "scaling sweep": (scaling_sweep, "d_k", [4, 16, 64, 256]),
+    "head grid": (lambda: head_grid(train_reader(16, 4, d_model=32, steps=1)), "place", [3, 5, 7, 10]),
+    "K/V sharing": (kv_sharing, "n_tokens", [1, 64, 128, 256]),
     "permutation lab": (permutation_lab, "scheme", ["none", "learned", "rope", "alibi"]),
     "sinusoid clock": (sinusoid_clock, "position", [0, 20, 40, 60]),
     "RoPE dials": (rope_dials, "shift", [0, 10, 50, 100]),
+    "RoPE lookalikes": (lambda: rope_lookalikes(LookingBack("rope")), "position", [16, 32, 48, 64]),
     "ALiBi slopes": (alibi_slopes_explorer, "head", [1, 3, 5, 8]),
     "mask painter": (mask_painter, "row", [1, 3, 5, 7]),
     "padding lab": (padding_lab, "n_pads", [0, 30, 60, 124]),
