@@ -13,7 +13,7 @@ from transformer_lab.draw.canvas import Area, Picture, region
 from transformer_lab.draw.sheet import boxes
 
 FAST, SECOND, SUM = style.QUERY, style.OUTPUT, style.TEXT
-LOWEST, HIGHEST = -13.0, 13.0  # of the scores
+LOWEST, HIGHEST = -17.0, 13.0  # of the scores
 FIRST_GUESS = 2  # the distance that was to be found
 
 

@@ -29,7 +29,7 @@ def rope_lookalikes(model: LookingBack, position: int = 48, head: int = 1) -> Ex
 
 def describe(result: Lookalikes) -> str:
     """Where the query looks, and whether that is a lookalike of two back. Whole numbers only: the rest is trained."""
-    opening = f"Head {result.head + 1}, query at position {result.position}: most of its attention goes"
+    opening = f"Head {result.head + 1}, query at position {result.position}: the largest share of its attention goes"
     if result.favourite == WANTED:
         reachable = sum(distance < result.position for distance in ALIKE)
         return f"{opening} {WANTED} back, as trained. Within its reach are {reachable} lookalikes of {WANTED} back."
