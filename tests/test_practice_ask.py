@@ -132,12 +132,29 @@ def test_a_reveal_may_be_a_widget_or_a_picture_with_its_sentence():
     assert 'alt="bars &amp; &quot;lines&quot;"' in shown and "data:image/png;base64,iVBORw==" in shown
 
 
-@pytest.mark.parametrize("reveal", [lambda: 1 / 0, lambda: 3, lambda: None])
+def leaves():
+    raise SystemExit
+
+
+@pytest.mark.parametrize("reveal", [lambda: 1 / 0, lambda: 3, lambda: None, leaves])
 def test_a_failing_reveal_is_said_and_the_truth_still_shows(reveal):
     widget = predict(CHOICE, reveal)
     widget.choose(1)
     widget.commit()
     assert "By counting." in widget.feedback and "The reveal could not be shown: " in everything_shown(widget)
+
+
+@pytest.mark.parametrize("question", [None, 5, ["one"], CHOICE.options])
+def test_what_is_no_question_is_refused_at_once(question):
+    for make in (ask, predict):
+        with pytest.raises(TypeError, match="question must be the id of a question, such as '.*'; got"):
+            make(question)
+
+
+def test_every_option_stands_in_the_text():
+    options = [Option(f"Option {number}", "Because.", number == 11) for number in range(12)]
+    text = ask(Choice("many", "02", "predict", "Which?", tuple(options))).as_text()
+    assert "○ J. Option 9" in text and text.endswith("○ L. Option 11")
 
 
 def test_a_reveal_that_is_no_function_is_refused_at_once():

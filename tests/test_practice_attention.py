@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from transformer_lab.experiments.attention_walk import walk_attention
 from transformer_lab.model.attention import attention
 from transformer_lab.practice import check
-from transformer_lab.practice.exercises.attention import ATTENTION, ATTENTION_STEPS, attention_with_faults
+from transformer_lab.practice.exercises.attention import ATTENTION
+from transformer_lab.practice.exercises.attention_steps import ATTENTION_STEPS, attention_with_faults
 from transformer_lab.practice.exercises.mixed_row import HAND_VALUES, HAND_WEIGHTS, LESSON_ROW
 
 INFINITY = math.inf
@@ -67,7 +68,7 @@ def test_right_answers_pass_in_every_spelling(answer):
     feedback = check.attention(answer)
     assert feedback.status == "right", feedback
     said = feedback.messages[0]
-    assert "6 inputs" in said and "batch = length" in said and "unchanged" in said and "gradients reach query" in said
+    assert "7 inputs" in said and "batch = length" in said and "unchanged" in said and "gradients reach query" in said
 
 
 def test_the_reference_at_neutral_is_torchs_attention():
@@ -97,8 +98,10 @@ def steps(
     late=lambda w, q: w,
     after=lambda w, m: w,
     mix=lambda w, v, s: w @ v,
+    roles=lambda key, value: (key, value),
 ):
     def my_attention(query, key, value, mask):
+        key, value = roles(key, value)
         scores = before(scale(score(query, key), query), mask)
         weights = after(late(normalise(scores), query), mask)
         return mix(weights, value, scores)
@@ -143,6 +146,17 @@ WRONG = {
     "softmax over the batch": ("over the batch", {"normalise": lambda s: s.softmax(dim=0)}),
     "root of the batch": ("batch size", {"scale": lambda s, q: s / len(q) ** 0.5}),
     "scores only": ("return the scores", {"mix": lambda w, v, s: s}),
+    "root of the keys": (
+        "number of keys",
+        {"score": lambda q, k: q @ k.mT / k.shape[-2] ** 0.5, "scale": lambda s, q: s},
+    ),
+    "d_k ** 1/2": ("divided by d_k / 2", {"scale": lambda s, q: s / (q.shape[-1] ** 1 / 2)}),
+    "/ d_k ** 1/2": ("divided by 2 · d_k", {"scale": lambda s, q: s / q.shape[-1] ** 1 / 2}),
+    "softmax twice": ("applied twice", {"normalise": lambda s: s.softmax(-1).softmax(-1)}),
+    "K reshaped": ("reshaped, not transposed", {"score": lambda q, k: q @ k.reshape(*k.shape[:2], k.shape[3], -1)}),
+    "key and value exchanged": ("Key and value have changed", {"roles": lambda key, value: (value, key)}),
+    "infinity times the mask": ("Every number is NaN", {"before": lambda s, m: s + ~m * -INFINITY}),
+    "weak fill": ("too weak", {"before": lambda s, m: s.masked_fill(~m, -100.0)}),
 }
 GENERIC = check.attention(steps(normalise=lambda s: s.sigmoid())).title
 
@@ -166,10 +180,14 @@ def test_every_mistake_has_feedback_of_its_own():
 # Nothing of the softmax and what follows it shows in scores.
 SOFTMAX_OR_LATER = {
     "softmax over queries", "softmax over heads", "softmax over the batch", "no softmax", "divided after the softmax",
-    "mask after softmax", "−∞ after softmax",
+    "mask after softmax", "−∞ after softmax", "softmax twice",
+}  # fmt: skip
+# A fill shows itself as weak beside very low scores only; these keep them from arising, or show the fill as it is.
+NO_LOW_SCORES = {
+    "K not transposed", "heads and positions swapped", "all axes reversed", "query transposed", "K reshaped",
+    "key and value exchanged", "no softmax", "scores only",
 }  # fmt: skip
 ALIKE = {
-    ("softmax over heads", "mask inverted"),  # NaN everywhere, like the softmax over the batch
     # these transposes run only where batch = d_head, and there √batch is right
     ("heads and positions swapped", "root of the batch"), ("all axes reversed", "root of the batch"),
 }  # fmt: skip
@@ -181,6 +199,8 @@ PAIRS = [
     if not WRONG[a][1].keys() & WRONG[b][1].keys()
     and not ("scores only" in (a, b) and SOFTMAX_OR_LATER & {a, b})
     and not ("no softmax" in (a, b) and NO_ORDER & {a, b})
+    and not ("weak fill" in (a, b) and NO_LOW_SCORES & {a, b})
+    and "infinity times the mask" not in (a, b)  # NaN throughout, whatever else is wrong
     and (a, b) not in ALIKE
 ]
 # These transposes run only where heads = d_head, and there √d_model = √(heads · d_head) is d_head itself.
@@ -204,6 +224,10 @@ def test_two_mistakes_at_once_are_both_named(first, second):
         ("inverted", {"before": lambda s, m: s.masked_fill(m, -1e9)}),
         ("over the queries", {"before": lambda s, m: s.masked_fill(~m, -1e9), "normalise": lambda s: s.softmax(2)}),
         ("never used", {"before": masked_in_place_but_lost}),
+        ("too weak", {"before": lambda s, m: s.masked_fill(~m, -1e4)}),
+        ("too weak", {"before": lambda s, m: torch.where(m, s, -50.0)}),
+        ("Every number is NaN", {"before": lambda s, m: s + (1 - m.float()) * -INFINITY}),
+        ("Every number is NaN", {"before": lambda s, m: s * m - INFINITY * (1 - m.int())}),
         ("after the softmax", AFTER | {"after": lambda w, m: torch.where(m, w, 0.0)}),
     ],
 )
@@ -231,10 +255,39 @@ def test_an_unplanned_mistake_gets_the_first_difference_or_its_error(wrong):
     assert ("you have" in said and "expected" in said and "batch 0" in said) or "raises" in feedback.title
 
 
+def test_whole_functions_called_with_their_arguments_exchanged_are_named():
+    assert "Query and key have changed" in check.attention(lambda q, k, v, m: plain(k, q, v, m)).title
+    assert "Key and value have changed" in check.attention(lambda q, k, v, m: plain(q, v, k, m)).title
+
+
+@pytest.mark.parametrize(
+    ("wrong", "title"),
+    [
+        ({"before": lambda s, m: s.clamp(-5, 5).masked_fill(~m, -INFINITY)}, "other numbers"),
+        ({"mix": lambda w, v, s: torch.nan_to_num(0 / (w - w)) @ v}, "other numbers"),
+        ({"mix": lambda w, v, s: (w @ v).detach() + 0 * (w @ v)}, "no gradient reaches query, key and value"),
+        ({"mix": lambda w, v, s: w.detach() @ v}, "no gradient reaches query and key"),
+        ({"mix": lambda w, v, s: 2 * (w @ v) - (w @ v).detach()}, "the gradient of query, key and value is not"),
+        ({"mix": lambda w, v, s: w @ v + 0 * torch.sqrt(v * 0).sum()}, "the gradient of value is NaN"),
+    ],
+)
+def test_right_numbers_on_small_scores_or_forward_alone_do_not_pass(wrong, title):
+    assert title in check.attention(steps(**wrong)).title
+
+
+def test_the_low_scores_are_exact_and_low_along_every_axis():
+    query, key, _, mask = ATTENTION.built_cases[-1].inputs.values()
+    scores = query @ key.mT / 4
+    assert torch.equal(scores.double(), query.double() @ key.double().mT / 4)
+    assert scores[mask].max() < -10_000 < 10_000 < scores[~mask].min()
+    for axis in range(4):
+        assert mask.any(axis).all() and (~mask).any(axis).all()
+
+
 def test_an_easy_case_alone_does_not_pass_a_wrong_answer():
     """Half of √d_head is right on the first input only; the feedback speaks of a later one."""
     feedback = check.attention(steps(scale=lambda s, q: s / 2))
-    assert "input 2 of 6" in feedback.messages[1]
+    assert "input 2 of 7" in feedback.messages[1]
 
 
 def test_numbers_that_look_alike_are_shown_with_more_digits():
@@ -264,6 +317,12 @@ PLAIN_WRONG = {  # as a learner writes them for (position, width)
     "changed places": {"score": lambda q, k: k @ q.T},
     "return the weights": {"mix": lambda w, v, s: w},
     "return the scores": {"mix": lambda w, v, s: s},
+    "number of keys": {"score": lambda q, k: q @ k.T / len(k) ** 0.5, "scale": lambda s, q: s},
+    "divided by d_k / 2": {"scale": lambda s, q: s / (q.shape[1] ** 1 / 2)},
+    "divided by 2 · d_k": {"scale": lambda s, q: s / q.shape[1] ** 1 / 2},
+    "applied twice": {"normalise": lambda s: s.softmax(1).softmax(1)},
+    "reshaped": {"score": lambda q, k: q @ k.view(k.shape[1], k.shape[0])},
+    "Key and value have changed": {"roles": lambda key, value: (value, key)},
 }
 
 

@@ -17,6 +17,7 @@ from transformer_lab.practice import progress
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("TRANSFORMER_LAB_PROGRESS", str(tmp_path))
     monkeypatch.setattr(progress, "_said", set())
+    monkeypatch.setattr(progress, "_locked", set())
     return tmp_path
 
 
@@ -229,3 +230,84 @@ def test_the_table_escapes_what_the_file_holds(home):
 
 def test_an_empty_table_is_a_sentence():
     assert repr(progress.show()) == "Exercises solved: 0 of 0 tried. Questions answered: 0."
+
+
+HOLDER = """
+import sys, time
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_file_that_another_program_holds_is_waited_for_once(home):
+    progress.record_exercise("attention", right=True)
+    command = [sys.executable, "-c", HOLDER, str(home / "progress.json.lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            process.stdout.readline()
+            start = time.monotonic()
+            note = progress.record_exercise("attention", right=True)
+            waited = time.monotonic() - start
+            assert "Nothing is saved in this session" in note and "progress.json" in note
+            assert 1.5 < waited < 8
+            assert progress.record_exercise("attention", right=True) is None
+            assert progress.record_answer("q", 1, right=True) is None
+            assert time.monotonic() - start - waited < 1, "it does not wait again"
+        finally:
+            process.kill()
+    assert progress.show().exercises["attention"]["tries"] == 1, "reading needs no lock"
+
+
+def test_a_link_stays_a_link_and_its_target_is_written(home, tmp_path):
+    synced = tmp_path / "synced"
+    synced.mkdir()
+    (synced / "mine.json").write_text(json.dumps(GOOD), encoding="utf-8")
+    (home / "progress.json").symlink_to(synced / "mine.json")
+    progress.record_exercise("a", right=True)
+    assert (home / "progress.json").is_symlink()
+    assert json.loads((synced / "mine.json").read_text())["exercises"]["a"]["tries"] == 2
+    (synced / "mine.json").write_text("bad", encoding="utf-8")
+    assert "progress.kept-aside-1.json" in progress.record_exercise("a", right=True)
+    assert (synced / "progress.kept-aside-1.json").read_text() == "bad"
+    assert (home / "progress.json").is_symlink() and stored(synced.parent)["exercises"]["a"]["tries"] == 1
+
+
+def test_a_byte_order_mark_is_no_damage(home, tmp_path):
+    (home / "progress.json").write_text(json.dumps(GOOD), encoding="utf-8-sig")
+    assert progress.record_exercise("a", right=True) is None
+    assert stored(home)["exercises"]["a"]["tries"] == 2
+    other = tmp_path / "other"
+    other.mkdir()
+    (home / "moved_to.txt").write_text(str(other), encoding="utf-8-sig")
+    assert progress.where() == other / "progress.json"
+
+
+def test_a_damaged_note_of_a_move_is_passed_over(home):
+    (home / "moved_to.txt").write_bytes(b"/some\0where")
+    assert progress.where() == home / "progress.json"
+    assert progress.record_exercise("a", right=True) is None
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_move_to_a_place_that_cannot_be_written_is_said(home, tmp_path, monkeypatch, capsys, begun):
+    if begun:
+        progress.record_exercise("a", right=True)
+    shut, make = tmp_path / "shut", progress.tempfile.mkstemp
+
+    def refused(dir, **names):
+        if Path(dir) == shut:
+            raise PermissionError(13, "Permission denied", str(dir))
+        return make(dir=dir, **names)
+
+    monkeypatch.setattr(progress.tempfile, "mkstemp", refused)
+    progress.move(shut)
+    assert "stays where it is: Permission denied" in capsys.readouterr().out
+    assert progress.where() == home / "progress.json"
+
+
+def test_a_move_before_anything_is_recorded(home, tmp_path):
+    progress.move(tmp_path / "other")
+    assert progress.where() == tmp_path / "other" / "progress.json"
+    assert progress.record_exercise("a", right=True) is None and stored(tmp_path / "other")["exercises"]["a"]["solved"]

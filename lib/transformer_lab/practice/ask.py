@@ -106,7 +106,8 @@ class QuestionWidget(ipywidgets.VBox):
         """The prompt and the options, as a page without a kernel shows them."""
         lines = textwrap.wrap(f"Question: {plain(self.question.prompt)}", 100)
         if isinstance(self.question, Choice):
-            for letter, option in zip("ABCDEFGHIJ", self.question.options, strict=False):
+            for number, option in enumerate(self.question.options):
+                letter = chr(ord("A") + number)
                 lines += textwrap.wrap(
                     plain(option.text), 100, initial_indent=f"  ○ {letter}. ", subsequent_indent="       "
                 )
@@ -175,7 +176,12 @@ class _NoAnswer(Exception):
 
 
 def _question(question: str | Question) -> Question:
-    return questions.get(question) if isinstance(question, str) else question
+    if isinstance(question, str):
+        return questions.get(question)
+    if not isinstance(question, Question):
+        example = next(iter(questions.load()))
+        raise TypeError(f"question must be the id of a question, such as {example!r}; got {question!r}")
+    return question
 
 
 def _control(question: Question) -> ipywidgets.DOMWidget:
@@ -240,6 +246,8 @@ def _revealed(reveal: Callable[[], object]) -> ipywidgets.Widget:
         picture = base64.b64encode(thing.png).decode()
         alt = html.escape(str(getattr(thing, "sentence", "The picture that answers the question")))
         return ipywidgets.HTML(f'<img style="max-width:100%" alt="{alt}" src="data:image/png;base64,{picture}">')
-    except Exception as error:  # an error here would be invisible
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # an error here would be invisible, and `exit()` would end more than the reveal
         said = f"The reveal could not be shown: {type(error).__name__}: {error}"
         return ipywidgets.HTML(panel("note", said, ()))

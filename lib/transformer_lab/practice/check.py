@@ -8,9 +8,10 @@ To add one: write the exercise in ``exercises/<topic>.py``, give it a function h
 
 from collections.abc import Callable
 
-from transformer_lab.practice import progress
+from transformer_lab.practice import progress, sentences
 from transformer_lab.practice.checking import FunctionExercise
-from transformer_lab.practice.exercises.attention import ATTENTION, ATTENTION_STEPS
+from transformer_lab.practice.exercises.attention import ATTENTION
+from transformer_lab.practice.exercises.attention_steps import ATTENTION_STEPS
 from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
 from transformer_lab.practice.exercises.mixed_row import MIXED_ROW
@@ -143,7 +144,12 @@ def safe_softmax(my_safe_softmax: Callable) -> Feedback:
 
 
 def _checked(exercise: FunctionExercise | ValueExercise, answer: object) -> Feedback:
-    feedback = exercise.judge(answer)
+    try:
+        feedback = exercise.judge(answer)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # no answer, however odd, ends in a traceback
+        feedback = sentences.not_judged(exercise.name, error)
     if feedback.status == "not attempted":
         return feedback
     return feedback.with_message(progress.record_exercise(exercise.name, feedback.status == "right"))

@@ -26,14 +26,14 @@ beside the learner's function. ``auditing.weak_points`` says where the cases are
 the right answer; a test holds it empty for every exercise. Last, give the exercise a function in ``check.py``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
 import torch
 
-from transformer_lab.practice import comparing, running, sentences
+from transformer_lab.practice import comparing, gradients, running, sentences
 from transformer_lab.practice.feedback import NOTHING_YET, Feedback
 from transformer_lab.practice.running import Raised
 
@@ -76,7 +76,7 @@ class FunctionExercise:
         mistakes: all that are recognised, alone and in pairs.
         spellings: settings that change no right answer but change what a mistake looks like (a mask filled with
             −∞ or with −1e9); each mistake is tried in each spelling.
-        differentiable: the inputs that a gradient must reach.
+        differentiable: the inputs whose gradients must be right.
         tolerance: absolute and relative, for floats.
     """
 
@@ -91,13 +91,21 @@ class FunctionExercise:
     tolerance: float = 1e-5
 
     @cached_property
+    @running.own_settings()
     def built_cases(self) -> tuple[Case, ...]:
         return self.cases()
 
     @cached_property
+    @running.own_settings()
     def expected(self) -> tuple[object, ...]:
         return tuple(self.reference(*running.copies(case.inputs).values()) for case in self.built_cases)
 
+    @cached_property
+    @running.own_settings()
+    def expected_gradients(self) -> tuple[gradients.Gradients, ...]:
+        return tuple(gradients.of(self.reference, case.inputs, self.differentiable) for case in self.built_cases)
+
+    @running.own_settings()
     def judge(self, answer: object) -> Feedback:
         """Run ``answer`` on every case and say what was found. Raises nothing that the learner's code raises."""
         if answer is None or answer is ... or (callable(answer) and running.is_stub(answer)):
@@ -141,7 +149,9 @@ class FunctionExercise:
             return Raised(error, "")
 
     def _recognise(self, given: list[object]) -> Feedback | None:
-        for mistakes in self.candidates():
+        # Many pairs of mistakes end in nothing but NaN, so NaN alone does not tell which pair it was.
+        candidates = self.candidates() if tells_something(given) else ((mistake,) for mistake in self.mistakes)
+        for mistakes in candidates:
             if any(self._reproduces(mistakes, spelling, given) for spelling in self.spellings):
                 if len(mistakes) == 1:
                     return Feedback("wrong", mistakes[0].title, (mistakes[0].message,))
@@ -193,22 +203,8 @@ class FunctionExercise:
     def _gradient_problem(self, answer: Callable) -> Feedback | None:
         if not self.differentiable:
             return None
-        case = self.built_cases[0]
-        inputs = running.copies(case.inputs)
-        for name in self.differentiable:
-            inputs[name].requires_grad_()
-        try:
-            result = answer(*inputs.values())
-            first = result[0] if isinstance(result, tuple | list) else result
-            watched = [inputs[name] for name in self.differentiable]
-            gradients = torch.autograd.grad(first.sum(), watched, allow_unused=True) if first.requires_grad else ()
-        except Exception as error:  # the learner's code again, this time with inputs that need a gradient
-            return sentences.raised(answer, Raised(error, ""), case.inputs)
-        cut = [n for n, g in zip(self.differentiable, gradients or [None] * len(watched), strict=True) if g is None]
-        if not cut:
-            return None
-        sentence = "Look for `detach`, `.data`, `no_grad`, `item` or a new `torch.tensor(…)` on the way."
-        return Feedback("wrong", f"The numbers are right, but no gradient reaches {sentences.join(cut)}", (sentence,))
+        cases = [(case.label, case.inputs) for case in self.built_cases]
+        return gradients.problem(answer, cases, self.expected_gradients, self.differentiable)
 
     def _verified(self) -> str:
         labels = [case.label for case in self.built_cases]
@@ -221,6 +217,12 @@ def outcomes_agree(first: object, second: object, tolerance: float) -> bool:
     if isinstance(first, Raised) or isinstance(second, Raised):
         return isinstance(first, Raised) and isinstance(second, Raised)
     return comparing.same(first, second, tolerance)
+
+
+def tells_something(results: Sequence[object]) -> bool:
+    """Whether the results hold any number, or are all errors; NaN alone shows nothing of how it came about."""
+    ran = [result for result in results if not isinstance(result, Raised)]
+    return not ran or not all(map(comparing.only_nan, ran))
 
 
 def seeded(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -1,5 +1,9 @@
 """Compare an expected answer with a given one, and put the first difference into words."""
 
+import math
+import numbers
+from decimal import Decimal
+
 import torch
 
 Problem = tuple[str, str]  # a title and a sentence
@@ -23,7 +27,7 @@ def same(first: object, second: object, tolerance: float) -> bool:
     if kind_problem(first, second, "output") is not None:
         return False
     if not isinstance(first, torch.Tensor):
-        return abs(float(first) - float(second)) <= tolerance
+        return _close(first, _unwrapped(second), tolerance)
     if first.shape != second.shape:
         return False
     return not _differs(first, second.detach(), tolerance).any()
@@ -37,7 +41,7 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
     if not isinstance(expected, torch.Tensor):
         if same(expected, given, tolerance):
             return None
-        return f"The {name} is not right", "You have {}; expected {}.".format(*_figures(given, expected))
+        return f"The {name} is not right", "You have {}; expected {}.".format(*_figures(_unwrapped(given), expected))
     given = given.detach()
     if given.shape != expected.shape:
         return _shape_problem(expected, given, name, axes)
@@ -70,7 +74,10 @@ def kind_problem(expected: object, given: object, name: str) -> Problem | None:
     title = f"The {name} should be {wanted}, not {got}"
     if isinstance(expected, torch.Tensor):
         if not isinstance(given, torch.Tensor):
-            return title, _CONVERSIONS.get(got, f"Return a tensor of shape {shape_text(expected)}.")
+            return title, _advice(got, expected)
+        if given.is_nested or given.layout != expected.layout:
+            kind = "nested" if given.is_nested else "sparse"
+            return f"A {kind} tensor for the {name}", "Return a plain tensor, in which every number has its place."
         if given.dtype != expected.dtype:
             return (
                 f"Dtype {_dtype(given)} in the {name}, not {_dtype(expected)}",
@@ -78,25 +85,64 @@ def kind_problem(expected: object, given: object, name: str) -> Problem | None:
                 if expected.dtype == torch.bool
                 else "Keep the dtype of the inputs; `.double()`, `.long()` or a comparison changes it.",
             )
-        if given.device != expected.device or given.layout != expected.layout:
+        if given.device != expected.device:
             return (
                 f"Device {given.device} for the {name}",
                 "Make new tensors where the inputs live, for example with `device=query.device`.",
             )
         return None
-    if isinstance(given, torch.Tensor) and given.numel() == 1 and given.device.type == "cpu":
-        return None
-    if isinstance(given, bool) != isinstance(expected, bool) or not isinstance(given, int | float):
-        return title, f"Give one plain value; this is {got}."
+    given = _unwrapped(given)
+    number = isinstance(given, numbers.Number) and not isinstance(given, complex)
+    if not number or isinstance(given, bool) != isinstance(expected, bool):
+        return f"The {name} should be {wanted}, not {_kind(given)}", f"Give one plain value; this is {_kind(given)}."
     return None
 
 
+def only_nan(value: object) -> bool:
+    """Whether an answer holds NaN and nothing else."""
+    if isinstance(value, tuple | list):
+        return bool(value) and all(map(only_nan, value))
+    if isinstance(value, torch.Tensor):
+        return _readable(value) and bool(value.isnan().all())
+    return isinstance(value, float) and math.isnan(value)
+
+
 _CONVERSIONS = {
-    "a numpy array": "Stay in torch from input to output; numpy also loses the gradient.",
     "a list": "Return the tensor itself; `torch.stack` joins a list of tensors into one.",
     "a number": "Something has reduced the tensor to one number, for example `.item()`, `.sum()` or `float(…)`.",
     "None": "Nothing came back. Is the `return` missing on some path?",
 }
+
+
+def _advice(got: str, expected: torch.Tensor) -> str:
+    if got == "a numpy array":
+        loss = "; numpy also loses the gradient" if expected.is_floating_point() else ""
+        return f"Stay in torch from input to output{loss}."
+    return _CONVERSIONS.get(got, f"Return a tensor of shape {shape_text(expected)}.")
+
+
+def _unwrapped(value: object) -> object:
+    """The plain number inside a tensor or a numpy array that holds one; anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        alone = _readable(value) and value.numel() == 1
+    else:
+        alone = _from_numpy(value) and getattr(value, "size", 0) == 1
+    return value.item() if alone else value
+
+
+def _readable(tensor: torch.Tensor) -> bool:
+    return not tensor.is_nested and tensor.layout == torch.strided and tensor.device.type == "cpu"
+
+
+def _from_numpy(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "numpy"
+
+
+def _close(first: object, second: object, tolerance: float) -> bool:
+    try:
+        return abs(float(first) - float(second)) <= tolerance
+    except OverflowError:  # a whole number that no float can hold
+        return first == second
 
 
 def _kind(value: object) -> str:
@@ -106,7 +152,9 @@ def _kind(value: object) -> str:
         return "None"
     if isinstance(value, bool):
         return "True or False"
-    if isinstance(value, int | float):
+    if isinstance(value, complex):
+        return "a complex number"
+    if isinstance(value, numbers.Number):
         return "a number"
     if isinstance(value, str):
         return "text"
@@ -114,7 +162,7 @@ def _kind(value: object) -> str:
         return "a list"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
-    if type(value).__module__.partition(".")[0] == "numpy":
+    if _from_numpy(value):
         return "a numpy array"
     return f"a {type(value).__name__}"
 
@@ -146,12 +194,18 @@ def _place(index: list[int], axes: tuple[str, ...]) -> str:
 
 def _figures(given: object, expected: object) -> tuple[str, str]:
     """Both numbers, with as few digits as tell them apart."""
-    numbers = [value.item() if isinstance(value, torch.Tensor) else value for value in (given, expected)]
-    for digits in (4, 7, 17):
-        first, second = (str(n) if isinstance(n, bool | int) else f"{n:.{digits}g}" for n in numbers)
+    pair = [value.item() if isinstance(value, torch.Tensor) else value for value in (given, expected)]
+    for digits in range(4, 18):
+        first, second = (_figure(number, digits) for number in pair)
         if first != second:
             break
     return first, second
+
+
+def _figure(number: object, digits: int) -> str:
+    if isinstance(number, int):
+        return str(number) if abs(number) < 10**15 else f"{Decimal(number):.{digits - 1}e}"
+    return f"{number:.{digits}g}"
 
 
 def _dtype(tensor: torch.Tensor) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from platformdirs import user_data_dir
 
 from transformer_lab.practice.summary import Summary
@@ -26,7 +26,8 @@ VERSION = 1
 ENVIRONMENT_VARIABLE = "TRANSFORMER_LAB_PROGRESS"
 _FILE = "progress.json"
 _MOVED = "moved_to.txt"
-_LOCK_SECONDS = 10
+_LOCK_SECONDS = 2
+_locked: set[Path] = set()  # files that another program holds; this session does not wait for them again
 _said: set[str] = set()  # warnings of this session that need no repeating
 
 
@@ -70,8 +71,10 @@ def answers() -> dict[str, dict]:
 def where() -> Path:
     """The path of the progress file, whether or not it exists yet."""
     try:
-        moved_to = (_home() / _MOVED).read_text(encoding="utf-8").strip()
+        moved_to = (_home() / _MOVED).read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError):  # never moved
+        moved_to = ""
+    if "\0" in moved_to:  # no folder has such a name: the note is damaged
         moved_to = ""
     return (Path(moved_to) if moved_to else _home()) / _FILE
 
@@ -109,8 +112,8 @@ def move(folder: str | Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(old):
-            if old.exists():
-                _write_text(folder / _FILE, old.read_text(encoding="utf-8"))
+            # an empty record too, which shows whether the folder can be written to
+            _write_text(folder / _FILE, old.read_text(encoding="utf-8-sig") if old.exists() else _as_text(_empty()))
             pointer = _home() / _MOVED
             if folder == _home().resolve():
                 pointer.unlink(missing_ok=True)
@@ -143,6 +146,8 @@ def _read() -> dict:
 
 def _update(change: Callable[[dict], None]) -> str | None:
     path, note = where(), None
+    if path in _locked:
+        return None
     try:
         with _lock(path):
             if where() != path:  # another notebook moved the file while this one waited
@@ -154,7 +159,10 @@ def _update(change: Callable[[dict], None]) -> str | None:
                 note = f"Your progress file {reason}. It is kept as {kept.name}, and a new one begins."
                 record = _empty()
             change(record)
-            _write_text(path, json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+            _write_text(path, _as_text(record))
+    except Timeout:
+        _locked.add(path)
+        return f"Nothing is saved in this session: another program holds {path}. The lesson works all the same."
     except OSError as error:
         return _once(f"Your progress is not saved: {_reason(error)}. The lesson works all the same.")
     return note
@@ -162,7 +170,7 @@ def _update(change: Callable[[dict], None]) -> str | None:
 
 def _parse(path: Path) -> dict:
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin a file with a mark
     except FileNotFoundError:
         return _empty()
     except (ValueError, RecursionError):  # broken JSON or broken UTF-8
@@ -192,6 +200,10 @@ def _empty() -> dict:
     return {"version": VERSION, "exercises": {}, "questions": {}}
 
 
+def _as_text(record: dict) -> str:
+    return json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
 def _lock(path: Path) -> FileLock:
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(f"{path}.lock", timeout=_LOCK_SECONDS)
@@ -199,6 +211,7 @@ def _lock(path: Path) -> FileLock:
 
 def _write_text(path: Path, text: str) -> None:
     """Write a whole file or leave the old one untouched, whatever happens on the way."""
+    path = Path(os.path.realpath(path))  # a link stays a link, and its target is what changes
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".new")
     try:
         # a lone surrogate in a hand-edited file goes back as the JSON escape it came from
@@ -213,7 +226,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _set_aside(path: Path, why: str) -> Path:
-    number = 1
+    path, number = Path(os.path.realpath(path)), 1
     while (kept := path.with_name(f"progress.{why}-{number}.json")).exists():
         number += 1
     return path.rename(kept)

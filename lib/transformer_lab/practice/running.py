@@ -4,10 +4,13 @@ import copy
 import dis
 import inspect
 import linecache
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 
+import numpy
 import torch
 
 from transformer_lab.practice.comparing import shape_text
@@ -23,27 +26,58 @@ _IDLE = {
 class Raised:
     """An error that came out of a function instead of an answer."""
 
-    error: Exception
+    error: BaseException
     line: str  # "line 2 of my_attention: `scores = query @ key`", or empty when it is not known
 
 
 def same_error(first: Raised, second: Raised) -> bool:
     """Whether two errors have one type and the same words: `a < b` and `b > a` clash with their sizes swapped."""
-    words = [sorted(str(what.error).split()) for what in (first, second)]
+    words = [sorted(message_of(what.error).split()) for what in (first, second)]
     return type(first.error) is type(second.error) and words[0] == words[1]
 
 
 def run(function: Callable, inputs: dict[str, object]) -> tuple[object, tuple[str, ...]]:
     """Call ``function`` on copies of ``inputs``, in order: its answer (or ``Raised``), and the inputs it changed."""
     given = copies(inputs)
-    try:
-        answer = function(*given.values())
-    except Exception as error:  # whatever the learner's code raises becomes a sentence
-        answer = Raised(error, _line_of(function, error))
+    answer = attempt(function, lambda: function(*given.values()))
     changed = tuple(name for name in inputs if not _unchanged(inputs[name], given[name]))
     if any(answer is value for value in given.values()):
         answer = _copy(answer)
     return answer, changed
+
+
+def attempt(function: Callable, step: Callable[[], object]) -> object:
+    """What ``step`` gives, which calls ``function``; ``Raised``, with the line in ``function``, where it raises."""
+    try:
+        with own_settings():
+            return step()
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # whatever the learner's code raises becomes a sentence, `exit()` too
+        return Raised(error, _line_of(function, error))
+
+
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Gradients on and float32 by default inside, whatever the notebook has set; put back what the code inside sets."""
+    dtype = torch.get_default_dtype()
+    states = torch.get_rng_state(), random.getstate(), numpy.random.get_state()
+    try:
+        with torch.inference_mode(False), torch.enable_grad():  # both go back by themselves
+            torch.set_default_dtype(torch.float32)
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        for restore, state in zip((torch.set_rng_state, random.setstate, numpy.random.set_state), states, strict=True):
+            restore(state)
+
+
+def message_of(error: BaseException) -> str:
+    """The words of an error; empty when it cannot even say them."""
+    try:
+        return str(error)
+    except Exception:  # a learner's class may fail at this too
+        return ""
 
 
 def copies(inputs: dict[str, object]) -> dict[str, object]:
@@ -70,20 +104,28 @@ def parameter_problem(function: Callable, names: tuple[str, ...]) -> str | None:
     """A sentence when ``function`` cannot be called with ``names`` in this order, else None."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions tell nothing about themselves
+    except Exception:  # some built-in functions tell nothing about themselves, and odd objects fail when asked
         return None
     try:
         signature.bind(*names)
     except TypeError:
+        gives = ", ".join(f"`{name}`" for name in names)
+        named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        if named:
+            only = ", ".join(f"`{name}`" for name in named)
+            return f"It takes {only} by name only; the check gives {len(names)} without names: {gives}. Drop the `*`."
         takes = ", ".join(f"`{name}`" for name in signature.parameters) or "no arguments"
-        return f"It takes {takes}; the check gives it {len(names)}: {', '.join(f'`{name}`' for name in names)}."
+        return f"It takes {takes}; the check gives it {len(names)}: {gives}."
     return None
 
 
 def name_of(function: Callable, start: str = "your") -> str:
     """The name the learner gave the function, or "your function"; ``start`` may begin a sentence."""
-    name = getattr(function, "__name__", "")
-    return f"`{name}`" if name and name != "<lambda>" else f"{start} function"
+    try:
+        name = function.__name__
+    except Exception:  # an object that is called has no name, or fails to tell it
+        name = None
+    return f"`{name}`" if isinstance(name, str) and name not in ("", "<lambda>") else f"{start} function"
 
 
 def inputs_text(inputs: dict[str, object]) -> str:
@@ -119,10 +161,13 @@ def _unchanged(before: object, after: object) -> bool:
 
 
 def _code(function: Callable) -> CodeType | None:
-    return getattr(inspect.unwrap(function), "__code__", None)
+    try:
+        return getattr(inspect.unwrap(function), "__code__", None)
+    except Exception:  # a chain of `__wrapped__` without an end, or an object that fails when asked
+        return None
 
 
-def _line_of(function: Callable, error: Exception) -> str:
+def _line_of(function: Callable, error: BaseException) -> str:
     code, line = _code(function), None
     trace = error.__traceback__
     while trace is not None:

@@ -12,7 +12,7 @@ def is_unfinished(value: object) -> bool:
     if isinstance(value, tuple):
         return any(map(is_unfinished, value))
     if isinstance(value, Raised):
-        return isinstance(value.error, NotImplementedError) or "ellipsis" in str(value.error).lower()
+        return isinstance(value.error, NotImplementedError) or "ellipsis" in running.message_of(value.error).lower()
     return value is ...
 
 
@@ -25,13 +25,29 @@ def unfinished(given: Sequence[object]) -> Feedback:
 
 def raised(function: Callable, what: Raised, inputs: dict[str, object]) -> Feedback:
     """An error of the learner's own code: type, message and line, and the shapes it was given."""
-    text = (str(what.error).strip().splitlines() or ["no message"])[0][:200].rstrip(".")
+    text = _first_line(what.error)
     where = f", in {what.line}" if what.line else ""
     return Feedback(
         "wrong",
         f"{running.name_of(function, start='Your')} raises {type(what.error).__name__}",
         (f"It says: {text}{where}.", f"The input was: {running.inputs_text(inputs)}."),
     )
+
+
+def not_judged(name: str, error: BaseException) -> Feedback:
+    """The check itself has failed: with an answer of a kind that nobody thought of."""
+    return Feedback(
+        "wrong",
+        "The check cannot read this answer",
+        (
+            f"Comparing it with the right one raises {type(error).__name__}: {_first_line(error)}.",
+            f"Give plain tensors and numbers, nothing wrapped or nested; `help(check.{name})` says which.",
+        ),
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (running.message_of(error).strip().splitlines() or ["no message"])[0][:200].rstrip(".")
 
 
 def changed(names: Sequence[str]) -> str | None:

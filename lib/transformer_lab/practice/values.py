@@ -53,7 +53,7 @@ class ValueExercise:
             return Feedback("wrong", "The check needs a value", ("Hand over the numbers, not a function.",))
         try:
             given = as_tensor(answer)
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             wanted = comparing.shape_text(as_tensor(self.answer), self.output.axes)
             sentence = f"Give plain numbers of shape {wanted}, every row of the same length."
             return Feedback("wrong", "This does not read as numbers", (sentence,))
@@ -85,6 +85,8 @@ class ValueExercise:
 def as_tensor(value: object) -> torch.Tensor:
     """Numbers in any of their usual wrappings, in double precision."""
     if isinstance(value, torch.Tensor):
+        if value.is_complex() or value.is_nested or value.layout != torch.strided:
+            raise TypeError("not plain numbers")
         return value.detach().to("cpu", torch.float64)
     return torch.as_tensor(value, dtype=torch.float64)
 

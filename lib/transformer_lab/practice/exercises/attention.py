@@ -1,67 +1,12 @@
-"""Lesson 02: attention in three lines, then with a mask for a batch and its heads."""
-
-import math
+"""Lesson 02: attention with a mask, for a batch and its heads."""
 
 import torch
 from torch import Tensor
 
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
+from transformer_lab.practice.exercises.attention_steps import STEPS, attention_with_faults
 
-
-def attention_with_faults(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    *,
-    softmax_over: str = "keys",
-    divide_by: str = "√d_head",
-    transpose: str = "last two axes",
-    masking: str = "before softmax",
-    returned: str = "output",
-    fill: float = -math.inf,
-) -> Tensor:
-    """softmax(Q Kᵀ / √d_head) V over the keys that ``mask`` allows, with a switch for each way to get it wrong.
-
-    At its defaults it is the right answer. Tensors are ``(position, d_head)``, or ``(batch, heads, position,
-    d_head)``; ``mask`` is boolean, True = may attend, and leaves every query at least one key. ``fill`` is what
-    forbidden scores become.
-    """
-    length, d_head = query.shape[-2:]
-    scores = {
-        "last two axes": lambda: query @ key.mT,
-        "none": lambda: query @ key,
-        "all axes": lambda: query @ key.permute(3, 2, 1, 0),
-        "heads and positions": lambda: query @ key.transpose(1, 2),
-        "the query": lambda: key @ query.mT,
-    }[transpose]()
-    scores = scores / {
-        "√d_head": lambda: math.sqrt(d_head),
-        "nothing": lambda: 1.0,
-        "d_head": lambda: d_head,
-        "√d_model": lambda: math.sqrt(query.shape[-3] * d_head),
-        "1 / √d_head": lambda: 1 / math.sqrt(d_head),
-        "√length": lambda: math.sqrt(length),
-        "√batch": lambda: math.sqrt(len(query)),
-        "√d_head, too late": lambda: 1.0,
-    }[divide_by]()
-    if masking == "before softmax" and mask is not None:
-        scores = scores.masked_fill(~mask, fill)
-    elif masking == "inverted":
-        scores = scores.masked_fill(mask, fill)
-    elif masking == "added":
-        scores = scores + mask
-    elif masking == "zeros before softmax":
-        scores = scores.masked_fill(~mask, 0.0)
-    axis = {"keys": -1, "queries": -2, "heads": -3, "batch": -4, "nothing": None}[softmax_over]
-    weights = scores if axis is None else scores.softmax(axis)
-    if divide_by == "√d_head, too late":
-        weights = weights / math.sqrt(d_head)
-    if masking == "after softmax":
-        weights = weights.masked_fill(~mask, 0.0)
-    elif masking == "infinity after softmax":
-        weights = weights.masked_fill(~mask, fill)
-    return {"output": lambda: weights @ value, "weights": lambda: weights, "scores": lambda: scores}[returned]()
+WEAK_FILL = "The fill is too weak"
 
 
 def _mixed_mask(*shape: int) -> Tensor:
@@ -79,6 +24,21 @@ def _case(label: str, batch: int, heads: int, query: int, key: int, d_head: int,
     return Case(label, tensors | {"mask": mask})
 
 
+def _far_below() -> Case:
+    """Allowed scores near −16,000 and forbidden ones near 16,000, in numbers that float32 adds up exactly.
+
+    Allowed and forbidden take turns along every axis, so that no axis is forbidden as a whole.
+    """
+    allowed = torch.stack(torch.meshgrid(*map(torch.arange, (2, 3, 3, 4)), indexing="ij")).sum(0) % 2 == 0
+    case = _case("allowed scores far below the forbidden ones", *allowed.shape, 16, allowed)
+    for name in ("query", "key"):
+        case.inputs[name].mul_(2).round_().div_(2)
+    turn = 1.0 - 2 * allowed  # its sign is that of the score; rows and columns differ by a sign alone
+    case.inputs["query"][..., 0] = 256 * turn[..., 0]
+    case.inputs["key"][..., 0] = -256 * turn[0, 0, 0]
+    return case
+
+
 def _attention_cases() -> tuple[Case, ...]:
     causal = torch.ones(5, 5, dtype=torch.bool).tril()
     padding = (torch.arange(4) < torch.tensor([4, 2, 3, 1])[:, None])[:, None, None, :]  # (batch, 1, 1, key)
@@ -90,96 +50,8 @@ def _attention_cases() -> tuple[Case, ...]:
         _case("keys = d_head", 2, 2, 4, 6, 6, _mixed_mask(2, 1, 4, 6)),
         _case("batch = heads = keys = d_head", 3, 3, 2, 3, 3, _mixed_mask(3, 3, 2, 3)),
         _case("fewer queries than keys", 2, 2, 3, 8, 5, _mixed_mask(3, 8)),
+        _far_below(),
     )
-
-
-# What can go wrong with or without a mask, a batch and heads.
-_STEPS = (
-    Mistake(
-        {"softmax_over": "queries"},
-        "The softmax runs over the queries",
-        "Each query shares out one unit of attention among the *keys*, so every row of weights sums to 1. The keys are "
-        "the last axis of the scores: `softmax(-1)`.",
-    ),
-    Mistake(
-        {"softmax_over": "nothing"},
-        "The softmax is missing",
-        "Scores are no shares yet: they can be negative and sum to anything. `softmax(-1)` makes weights of them.",
-    ),
-    Mistake(
-        {"divide_by": "nothing"},
-        "The scores are not scaled",
-        "The variance of q·k grows with d_k, so wide heads saturate the softmax. Divide the scores by √d_k before the "
-        "softmax.",
-    ),
-    Mistake(
-        {"divide_by": "d_head"},
-        "The scores are divided by d_k, without the root",
-        "q·k has *variance* d_k, so its typical size is √d_k. Dividing by d_k flattens the weights towards a plain "
-        "average. Take the square root.",
-    ),
-    Mistake(
-        {"divide_by": "1 / √d_head"},
-        "The scores are multiplied by √d_k",
-        "The factor brings large scores back to a size of about 1. Multiplying makes them larger still: divide.",
-    ),
-    Mistake(
-        {"divide_by": "√length"},
-        "The scores are divided by the root of the number of queries",
-        "That is how many positions there are; a score sums over the components of a query. Use `query.shape[-1]`.",
-    ),
-    Mistake(
-        {"divide_by": "√d_head, too late"},
-        "The division comes after the softmax",
-        "There it makes all weights smaller, and a row no longer sums to 1. Divide the *scores*, one line up.",
-    ),
-    Mistake(
-        {"transpose": "none"},
-        "K is not transposed",
-        "`query @ key` multiplies components with positions. It runs only where the number of positions happens to "
-        "equal d_k, and is wrong there too. Every query must meet every key: `query @ key.mT`.",
-    ),
-    Mistake(
-        {"transpose": "the query"},
-        "Query and key have changed places",
-        "`key @ query.mT` has a row for each *key*. The rows belong to the queries: `query @ key.mT`.",
-    ),
-    Mistake(
-        {"returned": "weights"},
-        "You return the weights",
-        "One step is missing: the weights say how much of each value to take. Mix the values: `weights @ value`.",
-    ),
-    Mistake(
-        {"returned": "scores"},
-        "You return the scores",
-        "Two steps are missing: the softmax turns scores into weights, and the weights mix the values.",
-    ),
-)
-
-
-def _plain_case(label: str, n_queries: int, n_keys: int, d_k: int, d_v: int) -> Case:
-    tensors = {
-        "query": 1.5 * seeded(n_queries, d_k, seed=1),
-        "key": seeded(n_keys, d_k, seed=2),
-        "value": seeded(n_keys, d_v, seed=3),
-    }
-    return Case(label, tensors)
-
-
-ATTENTION_STEPS = FunctionExercise(
-    name="attention_steps",
-    title="Attention in three lines.",
-    reference=attention_with_faults,
-    cases=lambda: (
-        _plain_case("six tokens", 6, 6, 3, 5),
-        _plain_case("as many tokens as components", 4, 4, 4, 4),
-        _plain_case("more keys than queries", 3, 7, 5, 2),
-        _plain_case("as many keys as components", 2, 6, 6, 4),
-    ),
-    outputs=(Output("output", ("query", "d_v")),),
-    differentiable=("query", "key", "value"),
-    mistakes=_STEPS,
-)
 
 
 ATTENTION = FunctionExercise(
@@ -191,7 +63,7 @@ ATTENTION = FunctionExercise(
     differentiable=("query", "key", "value"),
     spellings=({}, {"fill": -1e9}),
     mistakes=(
-        *_STEPS,
+        *STEPS,
         Mistake(
             {"softmax_over": "batch"},
             "The softmax runs over the batch",
@@ -250,6 +122,18 @@ ATTENTION = FunctionExercise(
             {"masking": "inverted"},
             "The mask is inverted",
             "True means *may attend*. `masked_fill` writes where its mask is True, so give it the opposite: `~mask`.",
+        ),
+        Mistake(
+            {"masking": "infinity times the mask"},
+            "Every number is NaN",
+            "The usual cause: 0 · ∞ is NaN, so `~mask * -torch.inf` spoils the scores that stay allowed. Fill, do not "
+            "multiply: `scores.masked_fill(~mask, -torch.inf)`. If you fill, look for rows with no key left.",
+        ),
+        Mistake(
+            {"fill": -1e3},
+            WEAK_FILL,
+            "A forbidden key wins where all allowed scores lie below your fill: here they are near −16,000. −∞ lies "
+            "below every score.",
         ),
         Mistake(
             {"masking": "added"},

@@ -17,17 +17,40 @@ def causal_mask_with_faults(
     corner: str = "bottom right",
     inverted: bool = False,
     kind: str = "boolean",
+    numbers: torch.dtype = torch.float32,
+    fill: float = -math.inf,
 ) -> Tensor:
     """(query, key), True where the key is not after the query; the queries are the last positions of the keys."""
     offset = {"bottom right": n_key - n_query, "top left": 0}[corner] + diagonal
     whole = torch.ones(n_query, n_key, dtype=torch.bool)
     mask = {"lower": whole.tril(offset), "upper": whole.triu(offset), "both": whole}[triangle]
     mask = ~mask if inverted else mask
+    return _written_as(mask, kind, numbers, fill)
+
+
+def _written_as(mask: Tensor, kind: str, numbers: torch.dtype, fill: float) -> Tensor:
     return {
         "boolean": lambda: mask,
-        "0 and 1": lambda: mask.float(),
-        "0 and −∞": lambda: torch.zeros(mask.shape).masked_fill(~mask, -math.inf),
+        "0 and 1": lambda: mask.to(numbers),
+        "0 and −∞": lambda: torch.zeros(mask.shape).masked_fill(~mask, fill),
     }[kind]()
+
+
+_SPELLINGS = ({}, {"numbers": torch.int64}, {"numbers": torch.int32}, {"fill": -1e9}, {"fill": -1e4})
+_KINDS = (
+    Mistake(
+        {"kind": "0 and 1"},
+        "The mask holds the numbers 0 and 1",
+        "Added to scores, 1 nudges and 0 forbids nothing. A mask is boolean here, so that it cannot be added by "
+        "accident: start from `dtype=torch.bool`, or from a comparison.",
+    ),
+    Mistake(
+        {"kind": "0 and −∞"},
+        "This is an additive mask",
+        "0 and −∞ (or a large negative number) are what is added to the scores; the course calls that a `bias`. Return "
+        "the boolean, True = may attend.",
+    ),
+)
 
 
 CAUSAL_MASK = FunctionExercise(
@@ -42,7 +65,9 @@ CAUSAL_MASK = FunctionExercise(
         Case("one new token after a cache", {"n_query": 1, "n_key": 7}),
     ),
     outputs=(Output("mask", ("query", "key")),),
+    spellings=_SPELLINGS,
     mistakes=(
+        *_KINDS,
         Mistake(
             {"triangle": "upper"},
             "This is the upper triangle",
@@ -77,18 +102,6 @@ CAUSAL_MASK = FunctionExercise(
             "True means *may attend*. Yours is True where attention is forbidden, which is the convention of "
             "`nn.MultiheadAttention`. Turn it round with `~`.",
         ),
-        Mistake(
-            {"kind": "0 and 1"},
-            "The mask holds the numbers 0 and 1",
-            "Added to scores, 1 nudges and 0 forbids nothing. A mask is boolean here, so that it cannot be added by "
-            "accident: `torch.ones(n_query, n_key, dtype=torch.bool)`.",
-        ),
-        Mistake(
-            {"kind": "0 and −∞"},
-            "This is an additive mask",
-            "0 and −∞ are what is added to the scores; the course calls that a `bias`. Return the boolean, True = may "
-            "attend.",
-        ),
     ),
 )
 
@@ -104,6 +117,9 @@ def padding_mask_with_faults(
     compared: str = "each sentence",
     layout: str = "(batch, 1, 1, key)",
     one_by_one: str = "a row a sentence",
+    kind: str = "boolean",
+    numbers: torch.dtype = torch.float32,
+    fill: float = -math.inf,
 ) -> Tensor:
     """(batch, 1, 1, key), True on the first ``lengths[b]`` keys of sentence b."""
     place = torch.arange(n_key)
@@ -118,11 +134,11 @@ def padding_mask_with_faults(
         }[one_by_one](place < limit),
         "transposed": lambda: place[:, None] < limit,
     }[compared]()
-    real = ~real if inverted else real
+    real = _written_as(~real if inverted else real, kind, numbers, fill)
     if hides == "queries":
         return real[:, None, :, None]
     if hides == "both":
-        return real[:, None, None, :] & real[:, None, :, None]
+        return real[:, None, None, :] * real[:, None, :, None]
     return {
         "(batch, 1, 1, key)": lambda: real[:, None, None, :],
         "(batch, key)": lambda: real,
@@ -141,8 +157,9 @@ PADDING_MASK = FunctionExercise(
         Case("a sentence of nothing but pads", {"lengths": torch.tensor([2, 0]), "n_key": 5}),
     ),
     outputs=(Output("mask", ("batch", "heads", "query", "key")),),
-    spellings=({}, {"one_by_one": "one row"}, {"one_by_one": "no batch axis"}),
+    spellings=(*_SPELLINGS, {"one_by_one": "one row"}, {"one_by_one": "no batch axis"}),
     mistakes=(
+        *_KINDS,
         Mistake(
             {"hides": "queries"},
             "The mask hides queries instead of keys",

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
+from transformer_lab.practice.exercises.attention import WEAK_FILL
 
 
 def safe_softmax_with_faults(
@@ -33,6 +34,11 @@ def safe_softmax_with_faults(
         return scores.softmax(axis).masked_fill(~mask, 0.0)
     if masking == "ignored":
         return scores.softmax(axis)
+    if masking == "infinity times the mask":
+        weights = (scores + ~mask * -math.inf).softmax(axis)
+        weights = weights.masked_fill(nothing, 0.0) if rows_found_in == "what is given" else weights
+        weights = weights.masked_fill(~mask, 0.0) if crossed_out else weights
+        return weights.nan_to_num(0.0) if division == "NaN to zero" else weights
     if masking == "renormalised":
         weights = _shares(scores.softmax(axis).masked_fill(~mask, 0.0), axis, division)
     elif powers == "as they are":
@@ -128,8 +134,14 @@ SAFE_SOFTMAX = FunctionExercise(
             "Forbidden keys still get weight. `masked_fill` returns a new tensor: keep its result.",
         ),
         Mistake(
+            {"masking": "infinity times the mask"},
+            "0 · ∞ is NaN: fill, do not multiply",
+            "`~mask * -torch.inf` makes NaN of the scores that stay allowed, because there it multiplies ∞ by 0. "
+            "`scores.masked_fill(~mask, -torch.inf)` touches the forbidden ones alone.",
+        ),
+        Mistake(
             {"fill": -1e4},
-            "The fill is too weak",
+            WEAK_FILL,
             "A forbidden key wins where all allowed scores lie below your fill: here they are near −20,000. −∞ lies "
             "below every score.",
         ),

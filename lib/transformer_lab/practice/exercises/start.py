@@ -11,6 +11,7 @@ def n_pairs_with_faults(n_tokens: int, *, counted: str = "every ordered pair") -
         "each pair once": n_tokens * (n_tokens - 1) // 2,
         "each pair once, and itself": n_tokens * (n_tokens + 1) // 2,
         "doubled": 2 * n_tokens,
+        "bits": n_tokens ^ 2,
     }[counted]
 
 
@@ -42,6 +43,11 @@ N_PAIRS = FunctionExercise(
             {"counted": "doubled"},
             "This grows too slowly",
             "Each new token looks at all the others, so ten times the tokens make a hundred times the pairs.",
+        ),
+        Mistake(
+            {"counted": "bits"},
+            "`^` is not a power in Python",
+            "`n ^ 2` compares the two numbers bit by bit. A power is written with two stars: `n**2`.",
         ),
     ),
 )
