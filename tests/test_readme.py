@@ -3,7 +3,10 @@ import re
 import subprocess
 from pathlib import Path
 
+import nbformat
 import pytest
+
+from transformer_lab.draw.diagrams import LESSONS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,3 +49,13 @@ def test_every_path_in_the_readme_exists(path):
 def test_the_readme_lists_the_lessons_that_exist():
     listed = sorted(set(re.findall(r"notebooks/(\d\d_\w+\.ipynb)", README)))
     assert listed == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+
+
+def test_a_lesson_takes_as_long_wherever_it_is_mentioned():
+    planned = {f"{lesson.number:02}": str(lesson.minutes) for lesson in LESSONS}
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        number = path.name[:2]
+        opening = nbformat.read(path, as_version=4).cells[0].source
+        listed = re.search(rf"\| \[{number} .*\| (\d+) \|", README)[1]
+        assert re.search(r"\b(\d+) minutes", opening)[1] == listed == planned[number], path.name
+        assert opening.startswith(f"# {number} ")

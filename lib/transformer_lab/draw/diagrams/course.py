@@ -21,10 +21,10 @@ class Lesson:
 
 LESSONS = (
     Lesson(0, "Start here", 10),
-    Lesson(1, "Recurrence", 35, (0,)),
+    Lesson(1, "Recurrence", 40, (0,)),
     Lesson(2, "Attention, step by step", 40, (0,)),
     Lesson(3, "Heads", 30, (2,)),
-    Lesson(4, "Positions", 45, (2,)),
+    Lesson(4, "Positions", 50, (2,)),
     Lesson(5, "Masks", 45, (4,)),
     Lesson(6, "The block", 45, (3, 5)),
     Lesson(7, "Cross-attention", 45, (6,)),
