@@ -49,7 +49,7 @@ def test_the_first_sight_names_the_winner_and_the_mix(explorer):
         ({"step": "weights", "query": 0, "mask": "causal"}, "puts 1.00 on “The”"),
         ({"sentence": "river bank"}, "“bank” takes 0.88 from “river”"),
         ({"sentence": "bank loan", "query": 0}, "water 0.06, money 0.94"),
-        ({"sentence": "a a"}, "takes 0.50 each from “a” and “a”"),
+        ({"sentence": "a a"}, "takes 0.50 each from “a” (1 and 2)"),
         ({"sentence": "a a a"}, "takes 0.33 each from 3 words"),
         ({"sentence": "the house", "query": 1, "step": "scores"}, "“house” matches “the” and “house” best: 0.00 each"),
         ({"temperature": 0.1}, "takes 1.00 from “bank”"),

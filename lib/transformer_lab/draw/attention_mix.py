@@ -95,7 +95,8 @@ class Mixing:
 
     def _update_stack(self, result: Any, taken: np.ndarray, mixed: bool) -> None:
         """Each part of the output as a column, built from what each token put in."""
-        asking = result.tokens[result.query_index]
+        names = result.names
+        asking = names[result.query_index]
         self._stack.set_verts([])
         self._areas = []
         self._ground.set_verts(boxes([VALUES], [self._base], self._parts * PART, 0.012) if mixed else [])
@@ -121,7 +122,7 @@ class Mixing:
                 label.set_position((self._middles[p], self._base - ends[most, p] + height / 2))
                 label.set_color(style.text_on(self._tints[most]))
         for k, p in zip(*np.nonzero(taken > 0.02), strict=True):
-            words = f"{result.tokens[k]} puts {number(taken[k, p])} {result.parts[p]} into the output of {asking}"
+            words = f"{names[k]} puts {number(taken[k, p])} {result.parts[p]} into the output of {asking}"
             y = self._base - ends[k, p]
             self._areas.append(region(self._sheet.axes, (lefts[k, p], lefts[k, p] + 0.94 * PART),
                                       (y, y + taken[k, p] * tallest), words))  # fmt: skip

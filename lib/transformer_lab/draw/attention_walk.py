@@ -25,7 +25,10 @@ WEIGHTS = 3  # the last of the steps that are a matrix
 
 
 class AttentionWalkPicture(SheetPicture):
-    """Draws an attention walk: its finding, tokens, parts, scores, scaled, allowed, weights, value, output, choices."""
+    """Draws an attention walk.
+
+    It reads finding, tokens, names, parts, query, key, value, scores, scaled, allowed, weights, output and the choices.
+    """
 
     def __init__(self, figure: Figure, result: Any) -> None:
         self._n = len(result.tokens)
@@ -161,8 +164,8 @@ class AttentionWalkPicture(SheetPicture):
 
     def regions(self, result: Any) -> list[Area]:
         found = []
-        for q, asking in enumerate(result.tokens):
-            for k, answering in enumerate(result.tokens):
+        for q, asking in enumerate(result.names):
+            for k, answering in enumerate(result.names):
                 x, y = LEFT + k * self._place.column, self._place.top + q * self._place.row
                 numbers = (f"score {number(float(result.scores[q, k]))}, scaled {number(float(result.scaled[q, k]))}, "
                            f"weight {float(result.weights[q, k]):.2f}")  # fmt: skip

@@ -104,11 +104,11 @@ class Canvas:
     def render(self, result: Any) -> Rendering:
         """Draw ``result`` and encode it."""
         wanted = (style.current(), self._picture_class.size(result), self._picture_class.layout(result))
-        if wanted != self._built_for:
-            self._build(result)
-            self._built_for = wanted
-        # A failed update leaves the next one nothing to trust: build again.
+        # A failure leaves the next result nothing to trust: build again.
         try:
+            if wanted != self._built_for:
+                self._build(result)
+                self._built_for = wanted
             self._picture.update(result)
             canvas = self._figure.canvas
             canvas.restore_region(self._background)

@@ -41,14 +41,20 @@ class AttentionWalk:
         return self.query.shape[-1] == HAND_SET
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The tokens, and a word that stands in several places with its place: 2 bank."""
+        words = [token.lower() for token in self.tokens]
+        return tuple(f"{i + 1} {token}" if words.count(words[i]) > 1 else token for i, token in enumerate(self.tokens))
+
+    @property
     def finding(self) -> str:
         """The chosen step in one line: what the chosen query matches best, may read, or takes."""
-        asking, n = f"“{self.tokens[self.query_index]}”", len(self.tokens)
+        asking, n = f"“{self.names[self.query_index]}”", len(self.tokens)
         if self.step == "masked":
             readable = int(self.allowed[self.query_index].sum())
             return f"{asking} may read {f'all {n}' if readable == n else f'{readable} of {n}'} words"
         shown = {"scores": self.scores, "scaled": self.scaled}.get(self.step, self.weights)
-        best, names = _winners(self.tokens, shown[self.query_index])
+        best, names = _winners(self, shown[self.query_index])
         if self.step in ("scores", "scaled"):
             divided = f" after ÷ {self.divisor:.3g}" if self.step == "scaled" else ""
             return f"{asking} matches {names} best{divided}: {best}"
@@ -131,11 +137,16 @@ def _untrained(
     return tables[0, rows], tables[1, rows]
 
 
-def _winners(tokens: tuple[str, ...], row: Float[Tensor, " key"]) -> tuple[str, str]:
+def _winners(walk: AttentionWalk, row: Float[Tensor, " key"]) -> tuple[str, str]:
     """The largest number of a row, and the words that hold it, to the digits that are shown."""
     best = row.max()
-    names = [f"“{token}”" for token, number in zip(tokens, row, strict=True) if best - number < 5e-3]
-    shown = f"{best:.2f}".replace("-", "−")
-    if len(names) == 1:
-        return shown, names[0]
-    return f"{shown} each", " and ".join(names) if len(names) == 2 else f"{len(names)} words"
+    places = [place for place, number in enumerate(row) if best - number < 5e-3]
+    shown = f"{round(best.item(), 2) + 0.0:.2f}".replace("-", "−")  # + 0.0: no zero with a sign
+    if len(places) == 1:
+        return shown, f"“{walk.names[places[0]]}”"
+    if len(places) > 2:
+        return f"{shown} each", f"{len(places)} words"
+    first, second = places
+    if walk.tokens[first].lower() == walk.tokens[second].lower():
+        return f"{shown} each", f"“{walk.tokens[first]}” ({first + 1} and {second + 1})"
+    return f"{shown} each", f"“{walk.names[first]}” and “{walk.names[second]}”"

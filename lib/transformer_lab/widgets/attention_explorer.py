@@ -15,22 +15,23 @@ WITHOUT_A_MASK = tuple(step for step in STEPS if step != "masked")  # nothing ha
 
 
 def attention_explorer(
-    sentence: str = "The bank approved it", query: int = 3, key: int = 1, step: str = "mixed"
+    sentence: str = "The bank approved it", query: int | None = None, key: int | None = None, step: str = "mixed"
 ) -> Explorer:
     """Attention over a sentence of known words, one step at a time.
 
     Args:
         sentence: at most ten of the words of `transformer_lab.tasks.words`.
-        query, key: the positions looked at first.
+        query, key: the positions looked at first; without them the last word asks and the second answers.
         step: scores, scaled, weights or mixed.
     """
     typed = _Sentence(sentence)
     places = _places(typed.tokens)
+    last = len(places) - 1
     return Explorer(
         controls={
             "sentence": controls.text("Sentence", sentence),
-            "query": controls.choice("Query", places, query),
-            "key": controls.choice("Key", places, key),
+            "query": controls.choice("Query", places, last if query is None else query),
+            "key": controls.choice("Key", places, min(1, last) if key is None else key),
             "mask": controls.choice("Mask", MASKS),  # the steps are fitted to the mask
             "step": controls.choice("Step", WITHOUT_A_MASK, step, buttons=True),
             "temperature": controls.stops("Temperature", TEMPERATURES, 1.0),
@@ -83,22 +84,25 @@ class _Sentence:
 
 def describe(walk: AttentionWalk) -> str:
     """What the chosen step shows, with the winner and its number."""
-    asking, answering = walk.tokens[walk.query_index], walk.tokens[walk.key_index]
     q, k = walk.query_index, walk.key_index
+    asking, answering = walk.names[q], walk.names[k]
     where = "" if walk.hand_set else f"Random queries and keys, d_k = {walk.query.shape[-1]:,}. "
-    return f"{where}{walk.finding}. " + {
-        "scores": lambda: f"“{asking}” meets “{answering}”: {_dot_product(walk)}.",
-        "scaled": lambda: (
-            f"Every score is divided by {walk.divisor:.3g}: “{asking}” and “{answering}” go from "
-            f"{_signed(walk.scores[q, k])} to {_signed(walk.scaled[q, k])}."
-        ),
-        "masked": lambda: _masking(walk),
-        "weights": lambda: f"“{answering}” gets {walk.weights[q, k]:.2f}. The row sums to 1.",
-        "mixed": lambda: (
-            f"The output of “{asking}” is {_amounts(walk, walk.output[q])}. "
-            f"“{answering}” puts in {_amounts(walk, walk.weights[q, k] * walk.value[k], all_parts=False)}."
-        ),
-    }[walk.step]()
+    return (
+        f"{where}{walk.finding}. "
+        + {
+            "scores": lambda: f"“{asking}” meets “{answering}”: {_dot_product(walk)}.",
+            "scaled": lambda: (
+                f"Every score is divided by {walk.divisor:.3g}: “{asking}” and “{answering}” go from "
+                f"{_signed(walk.scores[q, k])} to {_signed(walk.scaled[q, k])}."
+            ),
+            "masked": lambda: _masking(walk),
+            "weights": lambda: f"“{answering}” gets {walk.weights[q, k]:.2f}. The row sums to 1.",
+            "mixed": lambda: (
+                f"The output of “{asking}” is {_amounts(walk, walk.output[q])}. "
+                f"“{answering}” puts in {_amounts(walk, walk.weights[q, k] * walk.value[k], all_parts=False)}."
+            ),
+        }[walk.step]()
+    )
 
 
 def _places(tokens: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -130,7 +134,7 @@ def _dot_product(walk: AttentionWalk) -> str:
 
 
 def _signed(number: Any) -> str:
-    return f"{float(number):.2f}".replace("-", "−")
+    return f"{round(float(number), 2) + 0.0:.2f}".replace("-", "−")  # + 0.0: no zero with a sign
 
 
 def _factor(number: Any) -> str:

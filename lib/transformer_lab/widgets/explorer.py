@@ -6,27 +6,30 @@ under the pointer, the still picture for readers without a kernel, and errors sa
 """
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from html import escape
 from typing import Any
 
 import ipywidgets
-import traitlets
 
 from transformer_lab.draw import style
 from transformer_lab.draw.canvas import Canvas, Picture, Region, Rendering
-from transformer_lab.widgets.controls import press
+from transformer_lab.widgets.controls import option_values, press, shorten
+
+_LONGEST_ERROR = 600  # characters: room for a list of words to choose from
 
 
 class Explorer(ipywidgets.VBox):
     """Controls above a picture above the sentence that says what the picture shows.
 
     Args:
-        compute: takes the controls' values by name, returns a result. What it raises as ``ValueError`` or
-            ``TypeError`` is shown to the learner as it stands, so it says what to fix.
+        compute: takes the controls' values by name, returns a result. What it raises as ``ValueError`` is shown to
+            the learner as it stands, so it says what to fix. Anything else it raises is shown as a failure.
         picture: the `Picture` class that draws the result.
         describe: the finding in one or two sentences of plain text, numbers included. Also the picture's alt text.
-        controls: the controls by name, each with a visible description.
+        controls: the controls by name, each with a visible description. One that others are fitted to stands before
+            them; ``rows`` may show them in another order.
         adjust: called with the controls before every ``compute``, to fit one control to another
             (the query tokens to the sentence, say). It may return what the learner should fix; that is shown, and
             the picture is drawn all the same.
@@ -102,23 +105,36 @@ class Explorer(ipywidgets.VBox):
                     f"there is no control {name!r}; the controls are {', '.join(self.controls) or 'none'}."
                 )
         before = self.values
-        self._held = True
         try:
-            for name, value in values.items():
-                _assign(self.controls[name], value)
-                if self._adjust:
-                    self._adjust(self.controls)
-        except ValueError as error:
-            for name, value in before.items():  # a control that others are fitted to stands before them
-                self.controls[name].value = value
-                if self._adjust:
-                    self._adjust(self.controls)
-            self._say(str(error))
-            return self
-        finally:
-            self._held = False
-        self._refresh()
+            self._move(values)
+        except Exception as error:
+            for name, value in before.items():
+                with suppress(ValueError):  # what it was fitted to before cannot always be brought back
+                    self._move({name: value})
+            self._say(_in_words(error))
+        else:
+            self._refresh()
         return self
+
+    def _move(self, values: Mapping[str, Any]) -> None:
+        # In the order of the controls: the others are fitted to one before they are moved themselves.
+        with self._holding():
+            for name in (name for name in self.controls if name in values):
+                _assign(self.controls[name], values[name])
+                with suppress(Exception):  # the redraw fits them again, and says what is wrong
+                    self._fit()
+
+    def _fit(self) -> str | None:
+        with self._holding():
+            return self._adjust(self.controls) if self._adjust else None
+
+    @contextmanager
+    def _holding(self) -> Iterator[None]:
+        held, self._held = self._held, True
+        try:
+            yield
+        finally:
+            self._held = held
 
     def _on_change(self, change: Any) -> None:
         if not self._held:
@@ -127,25 +143,21 @@ class Explorer(ipywidgets.VBox):
     def _refresh(self) -> None:
         # An exception in a callback is invisible in a notebook, so every one becomes a sentence here.
         try:
-            complaint = None
-            if self._adjust:
-                self._held = True
-                try:
-                    complaint = self._adjust(self.controls)
-                finally:
-                    self._held = False
+            complaint = self._fit()
             result = self._compute(**self.values)
             sentence = self._describe(result)
+            if not isinstance(sentence, str) or not sentence.strip():
+                raise TypeError(f"the description is {shorten(repr(sentence))}, not a sentence")
             rendering = self._canvas.render(result)
-        except (ValueError, TypeError) as error:
-            self._say(str(error))
+            view = _html(rendering, sentence, complaint)
         except Exception as error:
-            self._say(f"That could not be computed ({type(error).__name__}: {error}).")
+            self._say(_in_words(error))
         else:
             self.result, self.sentence, self._rendering = result, sentence, rendering
-            self._say(complaint)
+            self.error, self._view.value = complaint, view
 
-    def _say(self, error: str | None) -> None:
+    def _say(self, error: str) -> None:
+        # The last good picture stays.
         self.error = error
         self._view.value = _html(self._rendering, self.sentence, error)
 
@@ -169,20 +181,27 @@ def _row(controls: list[ipywidgets.Widget]) -> ipywidgets.Box:
 
 
 def _assign(control: ipywidgets.Widget, value: Any) -> None:
-    label = control.description
+    refused = f"{control.description}: {shorten(repr(value))} "
+    if value is None and None not in option_values(getattr(control, "options", ())):
+        raise ValueError(refused + "is not one of its values.")  # a menu would take it as “nothing chosen”
     try:
         control.value = value
-    except (traitlets.TraitError, TypeError, ValueError):
-        raise ValueError(f"{label}: {_shorten(value)} is not one of its values.") from None
+        held = bool(control.value == value)
+    except Exception:  # whatever a strange value does when it is converted or compared
+        raise ValueError(refused + "is not one of its values.") from None
     # A bounded control cuts a value down to its limits without a word.
-    if control.value != value:
+    if not held:
         limits = f"between {control.min} and {control.max}" if hasattr(control, "min") else "a value it can hold"
-        raise ValueError(f"{label}: {_shorten(value)} does not fit; choose {limits}.")
+        raise ValueError(refused + f"does not fit; choose {limits}.")
 
 
-def _shorten(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "…"
+def _in_words(error: Exception) -> str:
+    """What the caption says: our own advice as it stands, everything else as a failure with its name."""
+    said = str(error).strip()
+    if isinstance(error, ValueError) and said:
+        return shorten(said, _LONGEST_ERROR)
+    what = type(error).__name__ + (f": {shorten(said, _LONGEST_ERROR)}" if said else "")
+    return f"That could not be computed ({what}). Choose other values."
 
 
 def _html(rendering: Rendering | None, sentence: str, error: str | None) -> str:

@@ -26,6 +26,7 @@ def permutation_lab(sentence: str = "dog bites man", *, scheme: str = "none", ca
     places = _places(sentence)
     return Explorer(
         controls={
+            "sentence": controls.text("Sentence", sentence),
             "scheme": controls.choice("Positions", SCHEMES, scheme, buttons=True),
             "causal": controls.toggle("causal mask", causal),
             "first": controls.choice("Swap", places, 0),
@@ -33,8 +34,8 @@ def permutation_lab(sentence: str = "dog bites man", *, scheme: str = "none", ca
             "swap": controls.press("Swap them"),
             "shuffle": controls.press("Shuffle"),
             "reset": controls.press("Reset"),
-            "sentence": controls.text("Sentence", sentence),
         },
+        rows=(("scheme", "causal", "first", "second", *PRESSES, "sentence"),),
         adjust=table.follow,
         compute=table.compute,
         picture=PermutationPicture,

@@ -16,7 +16,7 @@ def scaling_sweep(d_k: int = 4, divided: bool = False) -> Explorer:
             "d_k": controls.choice("d_k", [(f"{width:,}", width) for width in WIDTHS], d_k, buttons=True),
             "divided": controls.toggle("divide by √d_k", divided),
             "n_keys": controls.choice("Keys", (2, 4, 8, 16, 32), 16),
-            "seed": controls.slider("Seed", 0, 9, 0),
+            "seed": controls.slider("Seed", 0, 9, 0, live=False),
         },
         compute=sweep_scaling,
         picture=ScalingPicture,
