@@ -5,7 +5,7 @@ import pytest
 from matplotlib.text import Text
 
 from transformer_lab.draw import style
-from transformer_lab.draw.stamps import draw_text
+from transformer_lab.draw.stamps import _stamp, draw_text
 
 
 def plain(text, renderer):
@@ -64,3 +64,31 @@ def test_nothing_is_drawn_for_no_words_and_for_hidden_ones():
 def test_words_that_turn_or_stand_on_a_box_look_right_too(look):
     drawn(draw_text, "0.42\nand more")
     assert np.abs(drawn(draw_text, "0.42\nand more", **look) - drawn(plain, "0.42\nand more", **look)).max() <= 2
+
+
+def in_a_figure():
+    figure = style.new_figure(3.0, 1.2)
+    return figure, figure.text(0.1, 0.5, "a title", fontsize=11, family=style.FONT)
+
+
+def in_axes(clip_on):
+    figure = style.new_figure(3.0, 1.2)
+    axes = figure.add_axes((0.1, 0.1, 0.5, 0.8))
+    axes.axis("off")
+    return figure, axes.text(0.6, 0.5, "across the edge", fontsize=11, family=style.FONT, clip_on=clip_on)
+
+
+@pytest.mark.parametrize(
+    ("make", "stamped"),
+    [(in_a_figure, True), (lambda: in_axes(clip_on=False), True), (lambda: in_axes(clip_on=True), False)],
+    ids=["figure", "axes", "clipped"],
+)
+def test_only_what_the_axes_cut_off_is_drawn_the_slow_way(make, stamped):
+    (figure, text), (expected, same) = make(), make()
+    before = _stamp.cache_info()
+    draw_text(text, figure.canvas.get_renderer())
+    after = _stamp.cache_info()
+    assert (after.hits + after.misses > before.hits + before.misses) is stamped
+    same.draw(expected.canvas.get_renderer())
+    one, other = (np.asarray(drawn.canvas.buffer_rgba()).astype(int) for drawn in (figure, expected))
+    assert one[..., 3].any() and np.abs(one - other).max() <= 2

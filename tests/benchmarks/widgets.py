@@ -24,6 +24,8 @@ from transformer_lab.lesson import begin
 from transformer_lab.widgets.attention_explorer import attention_explorer
 from transformer_lab.widgets.bug_clinic import bug_clinic
 from transformer_lab.widgets.explorer import Explorer
+from transformer_lab.widgets.gate_explorer import gate_explorer
+from transformer_lab.widgets.gradient_gap import gradient_gap
 from transformer_lab.widgets.head_grid import head_grid
 from transformer_lab.widgets.kv_sharing import kv_sharing
 from transformer_lab.widgets.mask_painter import mask_painter
@@ -38,6 +40,8 @@ BUDGET = 1 / 5
 # Each widget with a control to move and the values it is moved through.
 MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "pairs explorer": (pairs_explorer, "n_tokens", [1, 4, 8, 12]),
+    "gate explorer": (gate_explorer, "step", [1, 4, 7, 10]),
+    "gradient gap": (gradient_gap, "gap", [1, 30, 60, 100]),
     "attention explorer": (attention_explorer, "temperature", [0.5, 2.0, 5.0, 10.0]),
     "scaling sweep": (scaling_sweep, "d_k", [4, 16, 64, 256]),
     "head grid": (lambda: head_grid(train_reader(16, 4, d_model=32, steps=1)), "place", [3, 5, 7, 10]),

@@ -20,7 +20,9 @@ def draw_text(text: Text, renderer: RendererAgg) -> None:
     words = text.get_text()
     if not words or not text.get_visible():
         return
-    if text.get_rotation() or text.get_bbox_patch() or text.get_clip_on() or text.get_path_effects():
+    # A text of a figure may be clipped, but has nothing to be clipped by.
+    clipped = text.get_clip_on() and not (text.get_clip_box() is None and text.get_clip_path() is None)
+    if text.get_rotation() or text.get_bbox_patch() or clipped or text.get_path_effects():
         text.draw(renderer)
         return
     font = text.get_fontproperties()
