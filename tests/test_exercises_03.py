@@ -1,9 +1,9 @@
 """Lesson 03's exercises: each mistake of a learner, written as a learner writes it, gets its own feedback."""
-from itertools import combinations
 
 import pytest
 import torch
 
+from mistakes import assert_all_differ, assert_named, each_mistake, pairs_of_mistakes
 from transformer_lab.model import attention
 from transformer_lab.practice import check
 from transformer_lab.practice.auditing import weak_points
@@ -200,31 +200,23 @@ WRONG = {
     },
 }
 BUILD = {"split": split, "merge": merge, "share": share}
-EACH = [(name, mistake) for name, mistakes in WRONG.items() for mistake in mistakes]
+EACH = each_mistake(WRONG)
 
 
 @pytest.mark.parametrize(("name", "mistake"), EACH)
 def test_each_known_mistake_is_named(name, mistake):
     title, wrong = WRONG[name][mistake]
-    feedback = CHECKS[name](BUILD[name](**wrong))
-    assert feedback.status == "wrong"
-    assert title in feedback.title, feedback
+    assert_named(CHECKS[name](BUILD[name](**wrong)), title)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_every_mistake_of_the_exercise_is_tried_and_has_feedback_of_its_own(name):
     said = [CHECKS[name](BUILD[name](**wrong)) for _, wrong in WRONG[name].values()]
-    assert len({each.title for each in said}) == len({each.messages for each in said}) == len(WRONG[name])
+    assert_all_differ(said)
     assert {each.title for each in said} == {mistake.title for mistake in EXERCISES[name].mistakes}
 
 
-# Two mistakes in different steps; those that replace the same step cannot both be made.
-PAIRS = [
-    (name, a, b)
-    for name in WRONG
-    for a, b in combinations(WRONG[name], 2)
-    if not WRONG[name][a][1].keys() & WRONG[name][b][1].keys()
-]
+PAIRS = pairs_of_mistakes(WRONG, WRONG)
 
 
 # A copy of another kind needs no axis, and no copy needs no number either: those mistakes leave no trace.

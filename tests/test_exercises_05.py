@@ -1,9 +1,9 @@
 """Lesson 05's exercises: each mistake of a learner, written as a learner writes it, gets its own feedback."""
-from itertools import combinations
 
 import pytest
 import torch
 
+from mistakes import assert_all_differ, assert_named, each_mistake, pairs_of_mistakes
 from transformer_lab.model import masks
 from transformer_lab.practice import check
 from transformer_lab.practice.auditing import weak_points
@@ -186,21 +186,19 @@ WRONG = {
     },
 }
 BUILD = {"causal": causal, "padding": padding, "softmax": softmax}
-EACH = [(name, mistake) for name, mistakes in WRONG.items() for mistake in mistakes]
+EACH = each_mistake(WRONG)
 
 
 @pytest.mark.parametrize(("name", "mistake"), EACH)
 def test_each_known_mistake_is_named(name, mistake):
     title, wrong = WRONG[name][mistake]
-    feedback = CHECKS[name](BUILD[name](**wrong))
-    assert feedback.status == "wrong"
-    assert title in feedback.title, feedback
+    assert_named(CHECKS[name](BUILD[name](**wrong)), title)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_every_mistake_has_feedback_of_its_own(name):
     said = [CHECKS[name](BUILD[name](**wrong)) for _, wrong in WRONG[name].values()]
-    assert len({each.title for each in said}) == len({each.messages for each in said}) == len(WRONG[name])
+    assert_all_differ(said)
 
 
 def test_a_softmax_over_the_queries_is_named():
@@ -263,12 +261,7 @@ def test_positions_beside_lengths_are_named_although_they_clash(answer):
     assert "one by one" in " ".join((feedback := check.padding_mask(answer)).messages) + feedback.title
 
 
-PAIRS = [
-    (name, a, b)
-    for name in ("causal", "padding")
-    for a, b in combinations(WRONG[name], 2)
-    if not WRONG[name][a][1].keys() & WRONG[name][b][1].keys()
-]
+PAIRS = pairs_of_mistakes(WRONG, ("causal", "padding"))
 # Both together are one other mistake, or none at all, and that is what the check says.
 ANOTHER = {
     ("causal", "upper triangle", "sees the label"): "inverted",
