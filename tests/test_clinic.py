@@ -263,6 +263,6 @@ def test_every_word_of_the_picture_can_be_read():
 
 def test_the_pointer_reads_out_the_future_test():
     clinic = bug_clinic()
-    texts = [area.text for area in clinic._rendering.regions]
+    texts = [area.text for area in clinic.regions]
     assert len(texts) == 25 and "replace “the”: the output at “cat” moves by 0.44" in texts
-    assert not clinic.set(future=False)._rendering.regions
+    assert not clinic.set(future=False).regions

@@ -416,7 +416,7 @@ def test_every_word_of_the_picture_can_be_read(review, side):
 
 def test_the_pointer_reads_out_words_pads_and_logits():
     lab = padding_lab(n_pads=MOST_PADS)
-    texts = [area.text for area in lab._rendering.regions]
+    texts = [area.text for area in lab.regions]
     assert "batch B, 124 pads: 0.862 of the attention" in texts
     assert "batch A, negative: logit −0.42" in texts
     assert len(texts) == 2 * (4 + 1 + 3)

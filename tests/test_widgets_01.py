@@ -116,7 +116,7 @@ def test_a_shorter_sequence_takes_the_step_along():
 
 def test_the_gate_picture_reads_out_every_bar():
     widget = gate_explorer()
-    regions = widget._rendering.regions
+    regions = widget.regions
     assert len(regions) == 6 * 10
     assert {region.text for region in regions} >= {"step 1 “+”: cell c = 1.000", "step 5 “?”: hidden h = 0.762"}
 

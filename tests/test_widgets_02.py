@@ -193,19 +193,19 @@ def test_a_bad_first_sentence_is_an_error_for_the_author():
 
 
 def test_the_pointer_reads_every_cell_of_the_map(explorer):
-    regions = explorer._rendering.regions
+    regions = explorer.regions
     assert len(regions) > 16
     assert regions[13].text == "query it, key bank: score 3.60, scaled 1.80, weight 0.60"
     assert "bank puts 0.60 thing into the output of it" in [region.text for region in regions[16:]]
     explorer.set(mask="causal")
-    assert explorer._rendering.regions[1].text == "query The, key bank: score 1.80, masked, weight 0"
+    assert explorer.regions[1].text == "query The, key bank: score 1.80, masked, weight 0"
 
 
 def test_the_region_of_a_cell_lies_where_the_cell_is_drawn(explorer):
     pixels = np.asarray(Image.open(io.BytesIO(explorer.png)).convert("RGB"))
     weights = explorer.result.weights.flatten().tolist()
     assert len(set(weights)) > 4
-    for region, weight in zip(explorer._rendering.regions[:16], weights, strict=True):
+    for region, weight in zip(explorer.regions[:16], weights, strict=True):
         x = region.left + (region.right - region.left) // 8  # beside the number and inside the frames
         y = region.top + (region.bottom - region.top) // 5
         np.testing.assert_allclose(pixels[y, x], np.multiply(style.WEIGHTS(weight)[:3], 255), atol=2)

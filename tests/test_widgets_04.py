@@ -174,7 +174,7 @@ def test_markup_and_formulas_are_only_words(lab):
 
 def test_the_pointer_reads_every_strip(lab):
     lab.set(shuffle=1)
-    regions = lab._rendering.regions
+    regions = lab.regions
     assert len(regions) == 18
     order = lab.result.order
     names = [f"{token + 1} {lab.result.tokens[token]}" for token in order]
@@ -247,7 +247,7 @@ def test_every_control_of_the_clock_works_through_its_range():
     widget = sinusoid_clock()
     for d_model, position, shift in itertools.product((4, 8, 16), (0, 1, 300), (0, 1, 60)):
         assert widget.set(d_model=d_model, position=position, shift=shift).error is None
-        assert len(widget._rendering.regions) == d_model // 2
+        assert len(widget.regions) == d_model // 2
     assert widget.set(position=301).error and widget.values["position"] == 300
 
 
@@ -317,8 +317,8 @@ def test_the_chart_names_every_scheme_even_where_the_curves_meet(end):
     runs = tuple(extrapolation(task, dict.fromkeys(SCHEMES, end)) for task in ("two back", "nearest mark"))
     assert unreadable(ExtrapolationPicture, [runs]) == []
     widget = show(ExtrapolationPicture, runs, "five schemes on two tasks")
-    assert widget.error is None and len(widget._rendering.regions) == 124
-    assert widget._rendering.regions[0].text.startswith("position 3: none 1.00")
+    assert widget.error is None and len(widget.regions) == 124
+    assert widget.regions[0].text.startswith("position 3: none 1.00")
 
 
 # -------------------------------------------------------------------------------------------------- RoPE's lookalikes

@@ -77,7 +77,7 @@ def test_the_corner_can_be_chosen_exactly_where_it_changes_the_picture(painter):
 
 @pytest.mark.case("M01")
 def test_the_pointer_reads_both_conventions(painter):
-    regions = painter._rendering.regions
+    regions = painter.regions
     left, right = regions[: len(regions) // 2], regions[len(regions) // 2 :]
     assert len(left) == len(right) == 64
     for one, other in zip(left, right, strict=True):
@@ -192,7 +192,7 @@ def test_curves_hold_the_values_they_were_given():
 
 def test_the_pointer_reads_every_curve_at_its_place():
     chart = LineChart({"a": ([1, 2, 3], [0.5, 1.0, 2.0]), "b": ([2], [7.0])}, "step", "loss")
-    texts = [each.text for each in show(Curves, chart, "chart")._rendering.regions]
+    texts = [each.text for each in show(Curves, chart, "chart").regions]
     assert texts == ["step 1 — a: 0.5", "step 2 — a: 1; b: 7", "step 3 — a: 2"]
 
 
