@@ -289,6 +289,7 @@ def test_what_to_fix_may_be_said_beside_a_new_picture():
 
     widget = bars(adjust=adjust).set(n=4)
     assert widget.error == "Two bars are enough." and widget.result.n == 4 and len(widget.regions) == 4
+    assert "<b>Note:</b> Two bars are enough." in shown(widget) and "Not drawn" not in shown(widget)
     assert widget.set(n=2).error is None
 
 

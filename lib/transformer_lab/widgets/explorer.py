@@ -149,7 +149,7 @@ class Explorer(ipywidgets.VBox):
             if not isinstance(sentence, str) or not sentence.strip():
                 raise TypeError(f"the description is {shorten(repr(sentence))}, not a sentence")
             rendering = self._canvas.render(result)
-            view = _html(rendering, sentence, complaint)
+            view = _html(rendering, sentence, complaint and f"<b>Note:</b> {escape(complaint)}")
         except Exception as error:
             self._say(_in_words(error))
         else:
@@ -159,7 +159,7 @@ class Explorer(ipywidgets.VBox):
     def _say(self, error: str) -> None:
         # The last good picture stays.
         self.error = error
-        self._view.value = _html(self._rendering, self.sentence, error)
+        self._view.value = _html(self._rendering, self.sentence, f"<b>Not drawn:</b> {escape(error)}")
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """The live widget, and for readers without a kernel the picture and its sentence."""
@@ -204,7 +204,7 @@ def _in_words(error: Exception) -> str:
     return f"That could not be computed ({what}). Choose other values."
 
 
-def _html(rendering: Rendering | None, sentence: str, error: str | None) -> str:
+def _html(rendering: Rendering | None, sentence: str, remark: str | None) -> str:
     size = f"font-size:{15 * style.scale():.0f}px;line-height:1.45;margin:4px 0"
     parts = []
     if rendering:
@@ -220,9 +220,9 @@ def _html(rendering: Rendering | None, sentence: str, error: str | None) -> str:
             f'style="max-width:none;height:{rendering.height}px"><map name="{name}">{areas}</map></div>'
         )
         parts.append(f'<p class="tl-sentence" aria-live="polite" style="{size}">{escape(sentence)}</p>')
-    if error is not None:
+    if remark is not None:
         parts.append(
             f'<p class="tl-error" role="alert" style="{size};border-left:4px solid #C24E00;padding-left:8px">'
-            f"<b>Not drawn:</b> {escape(error)}</p>"
+            f"{remark}</p>"
         )
     return "".join(parts)

@@ -15,7 +15,7 @@ def gate_explorer(sequence: str = "+...?..x.?", step: int = 1, force: str = "not
     return Explorer(
         controls={
             "sequence": controls.text("Sequence", sequence),
-            "step": controls.slider("Step", 1, len(sequence), step),
+            "step": controls.slider("Step", 1, max(len(sequence), 1), step),
             "force": controls.choice("At this step, force", FORCES, force),
             "forget_bias": controls.slider("Forget bias", -2.0, KEEPS, KEEPS, 0.5),
         },
