@@ -1,5 +1,6 @@
 """One description of a model: `families` builds it, `accounting` counts it."""
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 
@@ -8,6 +9,7 @@ from transformer_lab.model.checks import check_dropout, check_kind, check_switch
 from transformer_lab.model.feedforward import check_activation
 from transformer_lab.model.norms import NORMS
 from transformer_lab.model.positions import LAYOUTS
+from transformer_lab.model.relative import check_buckets
 
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder")
 POSITIONS = ("none", "learned", "sinusoidal", "rope", "alibi", "relative")
@@ -126,8 +128,14 @@ class TransformerConfig:
         if self.causal is not None:
             check_switches(causal=self.causal)
         check_dropout(self.dropout)
-        for name in ("norm_eps", "rope_base"):
-            check_kind(name, getattr(self, name), Real, "it must be a number")
+        for name, fits, wanted in (
+            ("norm_eps", lambda eps: 0 <= eps < math.inf, "a finite number, 0 or above"),
+            ("rope_base", lambda base: 1 < base < math.inf, "a finite number above 1"),
+        ):
+            number = getattr(self, name)
+            check_kind(name, number, Real, f"it must be {wanted}")
+            if not fits(number):
+                raise ValueError(f"{name} is {number}; it must be {wanted}.")
         check_activation(self.activation)
         choices = {
             "family": FAMILIES,
@@ -152,6 +160,10 @@ class TransformerConfig:
             self._refuse("position", "n_positions", "a learned table needs a row for every position")
         if self.position != "learned" and self.n_positions:
             self._refuse("position", "n_positions", "only a learned table has rows: leave n_positions at 0")
+        if self.position == "relative":
+            for stack, bidirectional in ((self.encoder_layers, True), (self.decoder_layers, False)):
+                if stack:
+                    check_buckets(self.n_buckets, self.max_distance, bidirectional=bidirectional)
 
     def _check_family(self) -> None:
         if self.causal is not None and self.family != "encoder-decoder":

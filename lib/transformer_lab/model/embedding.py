@@ -3,11 +3,19 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.model.cache import KeyValueCache
-from transformer_lab.model.checks import check_floats, check_integers, check_shape
+from transformer_lab.model.checks import (
+    AnyTensor,
+    check_alike,
+    check_boolean,
+    check_floats,
+    check_integers,
+    check_shape,
+)
 from transformer_lab.model.config import TransformerConfig
 from transformer_lab.model.norms import make_norm
 from transformer_lab.model.positions import NoPositions, RotaryPositions, position_ids, position_scheme
@@ -17,13 +25,19 @@ from transformer_lab.model.relative import RelativePositions
 class Embedding(nn.Module):
     """Tokens or patches become vectors of width ``d_model``, which know their places if the scheme says so there.
 
-    ``name`` is what messages call the inputs.
+    Args:
+        config: what there is to embed.
+        scheme: the positions; from `make_scheme`.
+        name: what messages call the inputs.
+        token: the token embedding of another side, to share it.
     """
 
-    def __init__(self, config: TransformerConfig, scheme: NoPositions, name: str = "tokens") -> None:
+    def __init__(
+        self, config: TransformerConfig, scheme: NoPositions, name: str, token: nn.Embedding | None = None
+    ) -> None:
         super().__init__()
         self.config, self.name, width = config, name, config.embedding_width
-        self.token = None if config.d_patch else nn.Embedding(config.vocab, width)
+        self.token = None if config.d_patch else token or nn.Embedding(config.vocab, width)
         self.patch = nn.Linear(config.d_patch, width) if config.d_patch else None
         self.segment = nn.Embedding(config.n_segments, width) if config.n_segments else None
         self.class_token = nn.Parameter(torch.empty(width)) if config.class_token else None
@@ -43,37 +57,61 @@ class Embedding(nn.Module):
     ) -> tuple[Float[Tensor, "batch position d_model"], Int[Tensor, "#batch position"]]:
         """The vectors and the numbers of their positions: one a token, and one in front for a class token.
 
-        The numbers come from the padding mask, or from how many tokens the caches hold.
+        The numbers come from the padding mask, or go on from those in the caches.
+
+        Raises:
+            TypeError: tokens that are not whole numbers, patches of another dtype than the weights, a mask that is not
+                boolean.
+            ValueError: shapes or devices that do not fit, a token or segment without a row; caches that were filled
+                with a padding mask, and none for the next step.
         """
-        self._check(inputs, segments)
+        self._check_inputs(inputs)
+        past = caches[0] if caches else KeyValueCache()
+        if mask is not None:
+            check_padding_mask(f"mask of {self.name}", mask, inputs, n_cached=len(past))
+        elif len(past) > 1 and not past.position_ids.is_meta and (past.position_ids.diff() <= 0).any():
+            raise ValueError(
+                f"mask of {self.name} is missing, but the caches were filled with one that hides pads: pass it for "
+                f"the {len(past)} cached tokens and the {inputs.shape[1]} new ones."
+            )
         x = self.patch(inputs) if self.token is None else self.token(inputs)
         if self.config.scale_embeddings:
             x = x * math.sqrt(x.shape[-1])
+        if segments is not None:
+            self._check_segments(segments, inputs)
         if self.segment is not None:
             x = x + self.segment(torch.zeros_like(inputs) if segments is None else segments)
         if self.class_token is not None:
             x = torch.cat((self.class_token.expand(len(x), 1, -1), x), dim=1)
         length = x.shape[1]
         if mask is None:
-            ids = (caches[0] if caches else KeyValueCache()).next_position_ids(length, device=x.device)
+            ids = past.next_position_ids(length, device=x.device)
         else:
-            ids = position_ids(mask)[:, -length:]
+            ids = position_ids(self.mask_with_class_token(mask))[:, -length:]
         return self.widen(self.dropout(self.norm(self.position.add(x, ids)))), ids
 
-    def _check(self, inputs: object, segments: object) -> None:
+    def mask_with_class_token(self, mask: Bool[Tensor, "batch 1 1 key"] | None) -> Bool[Tensor, "batch 1 1 n"] | None:
+        """The padding mask of the vectors: a class token in front is read by all."""
+        return mask if mask is None or self.class_token is None else F.pad(mask, (1, 0), value=True)
+
+    def _check_inputs(self, inputs: object) -> None:
         if self.patch is not None:
             check_floats(self.name, inputs)
             check_shape(self.name, inputs, batch=None, length=None, d_patch=self.config.d_patch)
+            check_alike(self.name, inputs, "the weights", self.patch.weight)
             return
         check_integers(self.name, inputs)
         check_shape(self.name, inputs, batch=None, length=None)
-        _check_range(self.name, inputs, self.config.vocab, "the vocabulary")
-        if segments is not None:
-            check_integers("segments", segments)
-            check_shape("segments", segments, batch=len(inputs), length=inputs.shape[1])
-            if self.segment is None:
-                raise ValueError("segments were passed, but config.n_segments is 0: the model has none.")
-            _check_range("segments", segments, self.config.n_segments, "the segments")
+        check_alike(self.name, inputs, "the weights", self.token.weight, dtype=False)
+        _check_range(self.name, inputs, "vocab", self.config.vocab)
+
+    def _check_segments(self, segments: object, tokens: Tensor) -> None:
+        if self.segment is None:
+            raise ValueError("segments were passed, but config.n_segments is 0: leave them out.")
+        check_integers("segments", segments)
+        check_shape("segments", segments, batch=len(tokens), length=tokens.shape[1])
+        check_alike("segments", segments, self.name, tokens, dtype=False)
+        _check_range("segments", segments, "n_segments", self.config.n_segments)
 
 
 def make_scheme(config: TransformerConfig, *, causal: bool) -> NoPositions:
@@ -87,10 +125,32 @@ def make_scheme(config: TransformerConfig, *, causal: bool) -> NoPositions:
     return position_scheme(config.position, d_model=config.embedding_width, n_positions=config.n_positions)
 
 
-def _check_range(name: str, ids: Tensor, n: int, what: str) -> None:
+def check_padding_mask(name: str, mask: object, inputs: AnyTensor, *, n_cached: int = 0) -> None:
+    """Refuse anything but one True or False for every token of ``inputs`` (batch, length, …), after the cached ones.
+
+    Raises:
+        TypeError: no boolean tensor.
+        ValueError: a shape other than (batch, 1, 1, length), another device.
+    """
+    check_boolean(name, mask)
+    batch, n_new = inputs.shape[:2]
+    if mask.shape != (batch, 1, 1, n_cached + n_new):
+        length = f"{n_cached} cached tokens and {n_new} new" if n_cached else n_new
+        fix = "insert the two axes with [:, None, None, :]" if mask.ndim == 2 else "see padding_mask"
+        raise ValueError(
+            f"{name} has shape {tuple(mask.shape)}; it must be (batch = {batch}, 1, 1, length = {length}), True on "
+            f"real tokens: {fix}."
+        )
+    check_alike(name, mask, "the inputs", inputs, dtype=False)
+
+
+def _check_range(name: str, ids: Tensor, field: str, n: int) -> None:
     if ids.is_meta:
         return
     lowest, highest = ids.aminmax()
     if lowest < 0 or highest >= n:
         wrong = int(lowest if lowest < 0 else highest)
-        raise ValueError(f"{name} holds {wrong}; {what} has the numbers 0 to {n - 1}.")
+        raise ValueError(
+            f"{name} holds {wrong}; config.{field} is {n}, so the numbers go from 0 to {n - 1}. Correct the input "
+            f"or raise {field}."
+        )

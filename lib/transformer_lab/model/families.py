@@ -6,15 +6,15 @@ rest (Devlin et al. 2018; Vaswani et al. 2017).
 
 from dataclasses import replace
 
-import torch.nn.functional as F
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.model.blocks import Block
 from transformer_lab.model.cache import KeyValueCache
-from transformer_lab.model.checks import check_kind
+from transformer_lab.model.checks import check_alike, check_kind, check_shape
 from transformer_lab.model.config import TransformerConfig
-from transformer_lab.model.embedding import Embedding, make_scheme
+from transformer_lab.model.embedding import Embedding, check_padding_mask, make_scheme
 from transformer_lab.model.norms import make_norm
 from transformer_lab.model.positions import NoPositions
 
@@ -78,7 +78,7 @@ class EncoderOnly(nn.Module):
         super().__init__()
         _check_family(config, "encoder-only")
         self.config, scheme = config, make_scheme(config, causal=False)
-        self.embedding = Embedding(config, scheme)
+        self.embedding = Embedding(config, scheme, "inputs")
         self.encoder = Stack(config, config.n_layers, scheme, causal=False)
         self.pooler = nn.Sequential(nn.Linear(config.d_model, config.d_model), nn.Tanh()) if config.pooler else None
         self.head = _vocabulary_head(config, self.embedding)
@@ -101,14 +101,22 @@ class EncoderOnly(nn.Module):
                 Positions are numbered from it, so padding may stand on either side.
             segments: which segment each token belongs to; 0 unless given.
         """
-        if self.config.class_token and mask is not None:
-            mask = F.pad(mask, (1, 0), value=True)
         x, ids = self.embedding(inputs, mask=mask, segments=segments)
-        return self.encoder(x, ids=ids, mask=mask)
+        return self.encoder(x, ids=ids, mask=self.embedding.mask_with_class_token(mask))
 
-    def pool(self, hidden: Hidden) -> Float[Tensor, "batch d_model"]:
-        """The first token's vector, through the pooler if there is one."""
-        return hidden[:, 0] if self.pooler is None else self.pooler(hidden[:, 0])
+    def pool(self, hidden: Hidden, *, mask: Mask | None = None) -> Float[Tensor, "batch d_model"]:
+        """The first token's vector, or the class token's, through the pooler if there is one.
+
+        Args:
+            hidden: what `encode` returned.
+            mask: the padding mask that `encode` was given. Pads in front of the first token are passed over.
+        """
+        first = hidden[:, 0]
+        if mask is not None and not self.config.class_token:
+            check_padding_mask("mask", mask, hidden)
+            start = mask[:, 0, 0].int().argmax(dim=-1)  # the first True
+            first = hidden[torch.arange(len(hidden), device=hidden.device), start]
+        return first if self.pooler is None else self.pooler(first)
 
     def forward(
         self,
@@ -120,7 +128,7 @@ class EncoderOnly(nn.Module):
         """Logits over the vocabulary for every token, or over the classes, or else what `encode` returns."""
         hidden = self.encode(inputs, mask=mask, segments=segments)
         if self.config.n_classes:
-            return self.head(self.pool(hidden))
+            return self.head(self.pool(hidden, mask=mask))
         return hidden if self.head is None else self.head(hidden)
 
 
@@ -131,7 +139,7 @@ class DecoderOnly(nn.Module):
         super().__init__()
         _check_family(config, "decoder-only")
         self.config, scheme = config, make_scheme(config, causal=True)
-        self.embedding = Embedding(config, scheme)
+        self.embedding = Embedding(config, scheme, "tokens")
         self.decoder = Stack(config, config.decoder_layers, scheme, causal=True)
         self.head = _vocabulary_head(config, self.embedding)
         _initialise(self)
@@ -153,7 +161,7 @@ class DecoderOnly(nn.Module):
             mask: True on real tokens; with ``caches`` it covers the cached tokens and the new ones.
             caches: from `new_caches`. ``tokens`` are then only the new ones.
         """
-        _check_caches(caches, self.decoder)
+        _check_caches(caches, self.decoder, "tokens", tokens)
         x, ids = self.embedding(tokens, mask=mask, caches=caches)
         hidden = self.decoder(x, ids=ids, mask=mask, caches=caches)
         return hidden if self.head is None else self.head(hidden)
@@ -171,8 +179,7 @@ class EncoderDecoder(nn.Module):
         self.config = config
         schemes = make_scheme(config, causal=False), make_scheme(config, causal=True)
         self.source_embedding = Embedding(config, schemes[0], "source")
-        self.target_embedding = Embedding(config, schemes[1], "target")
-        self.target_embedding.token = self.source_embedding.token
+        self.target_embedding = Embedding(config, schemes[1], "target", self.source_embedding.token)
         self.encoder = Stack(config, config.encoder_layers, schemes[0], causal=False)
         self.decoder = Stack(config, config.decoder_layers, schemes[1], causal=True)
         self.head = _vocabulary_head(config, self.source_embedding)
@@ -204,8 +211,12 @@ class EncoderDecoder(nn.Module):
             mask: the padding mask of the target; with ``caches`` of the cached tokens and the new ones.
             caches: from `new_caches`. ``target`` is then only the new tokens.
         """
-        _check_caches(caches, self.decoder)
+        _check_caches(caches, self.decoder, "target", target)
         x, ids = self.target_embedding(target, mask=mask, caches=caches)
+        check_shape("memory", memory, batch=len(x), source=None, d_model=self.config.d_model)
+        check_alike("memory", memory, "the weights", x)
+        if memory_mask is not None:
+            check_padding_mask("memory_mask", memory_mask, memory)
         hidden = self.decoder(x, memory, ids=ids, mask=mask, context_mask=memory_mask, caches=caches)
         return hidden if self.head is None else self.head(hidden)
 
@@ -257,11 +268,20 @@ def _check_family(config: TransformerConfig, family: str) -> None:
         raise ValueError(f"config.family is {config.family!r}; this model is {family!r}. Call build(config).")
 
 
-def _check_caches(caches: object, stack: Stack) -> None:
+def _check_caches(caches: object, stack: Stack, name: str, tokens: object) -> None:
     if caches is None:
         return
     check_kind("caches", caches, list, "make it with new_caches()")
-    if len(caches) != len(stack.blocks):
-        raise ValueError(f"caches holds {len(caches)}, for {len(stack.blocks)} blocks: make it with new_caches().")
     for cache in caches:
         check_kind("caches[i]", cache, KeyValueCache, "make it with new_caches()")
+    if len({id(cache) for cache in caches}) != len(stack.blocks):
+        raise ValueError(
+            f"caches holds {len({id(cache) for cache in caches})} different caches, for {len(stack.blocks)} blocks: "
+            "make it with new_caches()."
+        )
+    if len({len(cache) for cache in caches}) > 1:
+        raise ValueError(
+            f"caches hold {[len(cache) for cache in caches]} tokens; every block has seen the same ones: start again "
+            "with new_caches()."
+        )
+    check_shape(name, tokens, batch=caches[0].key.shape[0] if len(caches[0]) else None, length=None)

@@ -36,12 +36,7 @@ class RelativePositions(NoPositions):
         super().__init__()
         check_whole_numbers(n_heads=n_heads, n_buckets=n_buckets, max_distance=max_distance)
         check_switches(bidirectional=bidirectional)
-        one_way = n_buckets // 2 if bidirectional else n_buckets
-        if one_way < 2 or max_distance <= one_way // 2:
-            raise ValueError(
-                f"n_buckets is {n_buckets} and max_distance is {max_distance}: one direction needs at least 2 buckets, "
-                "and max_distance must lie beyond the half of them that hold one distance each."
-            )
+        check_buckets(n_buckets, max_distance, bidirectional=bidirectional)
         self.n_buckets, self.max_distance, self.bidirectional = n_buckets, max_distance, bidirectional
         self.table = nn.Embedding(n_buckets, n_heads)
 
@@ -68,3 +63,13 @@ class RelativePositions(NoPositions):
         share = (distance.clamp(min=1).float() / exact).log() / math.log(self.max_distance / exact)
         far = (exact + (share * (one_way - exact)).long()).clamp(max=one_way - 1)
         return first + torch.where(distance < exact, distance, far)
+
+
+def check_buckets(n_buckets: int, max_distance: int, *, bidirectional: bool) -> None:
+    """Refuse a table without a row for the far distances."""
+    one_way = n_buckets // 2 if bidirectional else n_buckets
+    if one_way < 2 or max_distance <= one_way // 2:
+        raise ValueError(
+            f"n_buckets is {n_buckets} and max_distance is {max_distance}: one direction needs at least 2 buckets, "
+            "and max_distance must lie beyond the half of them that hold one distance each."
+        )
