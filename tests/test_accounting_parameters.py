@@ -1,4 +1,4 @@
-"""The formulas of accounting/parameters.py give what a built model holds, whatever the options; and published models."""
+"""The formulas of accounting/parameters.py give what a built model holds, whatever its options, and what is known."""
 
 import pytest
 import torch

@@ -26,7 +26,7 @@ def forward_flops(config: TransformerConfig, length: int, *, target_length: int 
     d_model, width, head = config.d_model, config.embedding_width, config.vocab_head * config.vocab
     read = target_length if config.family == "encoder-decoder" else n  # what the last stack reads
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    widened = 0 if config.d_embedding is None else (length + target_length) * width * d_model
+    widened = 0 if config.d_embedding is None else (n + target_length) * width * d_model
     crossing = decoder if encoder else 0
     products = {
         "token embedding": 0,
