@@ -12,6 +12,12 @@ from transformer_lab.practice import progress, sentences
 from transformer_lab.practice.checking import FunctionExercise
 from transformer_lab.practice.exercises.attention import ATTENTION
 from transformer_lab.practice.exercises.attention_steps import ATTENTION_STEPS
+from transformer_lab.practice.exercises.counting import (
+    BLOCK_PARAMETERS,
+    CACHE_BYTES,
+    CROSSING_WIDTH,
+    MODEL_PARAMETERS,
+)
 from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
 from transformer_lab.practice.exercises.mixed_row import MIXED_ROW
@@ -25,6 +31,7 @@ from transformer_lab.practice.values import ValueExercise
 EXERCISES = (
     N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION_STEPS, ATTENTION, MIXED_ROW, SPLIT_HEADS, MERGE_HEADS,
     SHARE_KV_HEADS, SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX,
+    BLOCK_PARAMETERS, MODEL_PARAMETERS, CROSSING_WIDTH, CACHE_BYTES,
 )
 
 
@@ -141,6 +148,36 @@ def safe_softmax(my_safe_softmax: Callable) -> Feedback:
     Both arguments and the result are (query, key); ``mask`` is boolean, True = may attend.
     """
     return _checked(SAFE_SOFTMAX, my_safe_softmax)
+
+
+def block_parameters(my_block_parameters: Callable) -> Feedback:
+    """Check `my_block_parameters(d_model, n_heads, d_head, n_kv_heads, d_ff, gated)`: the numbers in its matrices.
+
+    Attention and feed-forward layer, without biases and norms. ``gated`` says whether the feed-forward layer has a
+    gate.
+    """
+    return _checked(BLOCK_PARAMETERS, my_block_parameters)
+
+
+def model_parameters(my_total: object) -> Feedback:
+    """Check the total of a small decoder, worked out by hand; its sizes stand in ``exercises/counting.py``."""
+    return _checked(MODEL_PARAMETERS, my_total)
+
+
+def crossing_width(my_width: object) -> Feedback:
+    """Check the width at which all blocks of a model together hold as much as its tied embedding.
+
+    The vocabulary and the number of blocks stand in ``exercises/counting.py``.
+    """
+    return _checked(CROSSING_WIDTH, my_width)
+
+
+def cache_bytes(my_cache_bytes: Callable) -> Feedback:
+    """Check `my_cache_bytes(n_layers, d_model, n_heads, n_kv_heads, d_head, n_positions, bytes_each)`.
+
+    It returns the bytes of the K/V cache of one sequence.
+    """
+    return _checked(CACHE_BYTES, my_cache_bytes)
 
 
 def _checked(exercise: FunctionExercise | ValueExercise, answer: object) -> Feedback:
