@@ -66,9 +66,10 @@ class Stack(nn.Module):
             x = block(
                 x, context, mask=mask, causal=self.causal, context_mask=context_mask, cache=cache, position_ids=ids
             )
+        x = self.final_norm(x)
         for cache, new in zip(caches or (), filled, strict=False):
             cache.become(new)
-        return self.final_norm(x)
+        return x
 
 
 class EncoderOnly(nn.Module):
