@@ -18,10 +18,13 @@ from transformer_lab.practice.exercises.counting import (
     CROSSING_WIDTH,
     MODEL_PARAMETERS,
 )
+from transformer_lab.practice.exercises.feed_forward import FEED_FORWARD
 from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
+from transformer_lab.practice.exercises.layer_norm import LAYER_NORM
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
 from transformer_lab.practice.exercises.mixed_row import MIXED_ROW
 from transformer_lab.practice.exercises.positions import ROPE, SINUSOIDAL_TABLE
+from transformer_lab.practice.exercises.pre_norm_block import PRE_NORM_BLOCK
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
 from transformer_lab.practice.exercises.safe_softmax import SAFE_SOFTMAX
 from transformer_lab.practice.exercises.start import N_PAIRS
@@ -31,6 +34,7 @@ from transformer_lab.practice.values import ValueExercise
 EXERCISES = (
     N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION_STEPS, ATTENTION, MIXED_ROW, SPLIT_HEADS, MERGE_HEADS,
     SHARE_KV_HEADS, SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX,
+    LAYER_NORM, FEED_FORWARD, PRE_NORM_BLOCK,
     BLOCK_PARAMETERS, MODEL_PARAMETERS, CROSSING_WIDTH, CACHE_BYTES,
 )
 
@@ -148,6 +152,30 @@ def safe_softmax(my_safe_softmax: Callable) -> Feedback:
     Both arguments and the result are (query, key); ``mask`` is boolean, True = may attend.
     """
     return _checked(SAFE_SOFTMAX, my_safe_softmax)
+
+
+def layer_norm(my_layer_norm: Callable) -> Feedback:
+    """Check `my_layer_norm(x, scale, shift, eps)`, which norms every token by its own mean and variance.
+
+    ``x`` is (batch, position, feature); ``scale`` and ``shift`` are (feature,). The output has the shape of ``x``.
+    """
+    return _checked(LAYER_NORM, my_layer_norm)
+
+
+def feed_forward(my_feed_forward: Callable) -> Feedback:
+    """Check `my_feed_forward(x, W_up, b_up, W_down, b_down)`: up, ReLU, down, for each token alone.
+
+    ``x`` is (batch, position, d_model), ``W_up`` (d_model, d_ff), ``W_down`` (d_ff, d_model).
+    """
+    return _checked(FEED_FORWARD, my_feed_forward)
+
+
+def pre_norm_block(my_block: Callable) -> Feedback:
+    """Check `my_block(x, attend, feed, norm_1, norm_2)`, which returns the stream after one pre-norm block.
+
+    The last four are functions that keep the shape of ``x``: attention, a feed-forward layer and a norm for each.
+    """
+    return _checked(PRE_NORM_BLOCK, my_block)
 
 
 def block_parameters(my_block_parameters: Callable) -> Feedback:
