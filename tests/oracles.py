@@ -1,9 +1,10 @@
-"""What the model is compared with: seeded tensors, attention row by row, torch's weights in our module."""
+"""What the model is compared with: seeded tensors, attention row by row, torch's weights in our modules."""
 
 import torch
 from torch import Tensor, nn
 
 from transformer_lab.model.attention import MultiHeadAttention
+from transformer_lab.model.blocks import Block
 
 PATHS = {"fused": False, "readable": True}  # the name of each path and the `need_weights` that chooses it
 
@@ -42,7 +43,7 @@ def copy_of(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
     """Our module with the weights of torch's, which keeps the three input projections in one matrix."""
     ours = MultiHeadAttention(
         theirs.embed_dim, theirs.num_heads, bias=theirs.in_proj_bias is not None, dropout=theirs.dropout
-    )
+    ).to(theirs.out_proj.weight.dtype)
     projections = (ours.query_projection, ours.key_projection, ours.value_projection)
     with torch.no_grad():
         for projection, weight in zip(projections, theirs.in_proj_weight.chunk(3), strict=True):
@@ -52,4 +53,32 @@ def copy_of(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
             for projection, bias in zip(projections, theirs.in_proj_bias.chunk(3), strict=True):
                 projection.bias.copy_(bias)
             ours.output_projection.bias.copy_(theirs.out_proj.bias)
+    return ours.train(theirs.training)
+
+
+def block_copy_of(theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> Block:
+    """Our block with the weights of torch's layer."""
+    decoder = isinstance(theirs, nn.TransformerDecoderLayer)
+    ours = Block(
+        theirs.self_attn.embed_dim,
+        theirs.self_attn.num_heads,
+        theirs.linear1.out_features,
+        norm_order="pre" if theirs.norm_first else "post",
+        norm_eps=theirs.norm1.eps,
+        activation=theirs.activation.__name__,
+        cross_attention=decoder,
+        bias=theirs.linear1.bias is not None,
+        dropout=theirs.dropout1.p,
+    ).to(theirs.linear1.weight.dtype)
+    parts = {ours.self_attention.sublayer: copy_of(theirs.self_attn), ours.self_attention.norm: theirs.norm1}
+    if decoder:
+        parts[ours.cross_attention.sublayer] = copy_of(theirs.multihead_attn)
+        parts[ours.cross_attention.norm] = theirs.norm2
+    parts |= {
+        ours.feedforward.sublayer.up: theirs.linear1,
+        ours.feedforward.sublayer.down: theirs.linear2,
+        ours.feedforward.norm: theirs.norm3 if decoder else theirs.norm2,
+    }
+    for mine, their in parts.items():
+        mine.load_state_dict(their.state_dict())
     return ours.train(theirs.training)

@@ -15,10 +15,8 @@ from transformer_lab.model.attention import (
     repeat_kv_heads,
     split_heads,
 )
-from transformer_lab.model.masks import (
-    combine_masks,
-    padding_mask,
-)
+from transformer_lab.model.averages import masked_cross_entropy
+from transformer_lab.model.masks import combine_masks, padding_mask
 from transformer_lab.model.positions import position_ids, sinusoidal_table
 
 both_paths = pytest.mark.parametrize("need_weights", PATHS.values(), ids=PATHS)
@@ -129,3 +127,30 @@ def test_left_padded_equals_alone_when_positions_start_at_the_first_token(module
     assert_close(module(x + table[ids], causal=True, mask=mask)[0, 2:], alone)
     assert not torch.allclose(module(x + table, causal=True, mask=mask)[0, 2:], alone, atol=1e-3)
     assert not torch.allclose(module(x + table[ids], causal=True)[0, 2:], alone, atol=1e-3)
+
+
+@pytest.mark.case("L01")
+def test_each_rule_of_label_smoothing_has_its_own_target_distribution():
+    """The gradient of a cross-entropy is softmax − target distribution, so it shows which rule a loss follows."""
+    vocab, pad, target, share = 6, 0, 4, 0.3
+    logits = randn(1, 1, vocab, dtype=torch.float64).requires_grad_()
+
+    def aimed_at(loss):
+        (gradient,) = torch.autograd.grad(loss, logits)
+        return (logits.softmax(-1) - gradient)[0, 0].detach()
+
+    def distribution(on_target, elsewhere, on_pad):
+        expected = torch.full((vocab,), elsewhere, dtype=torch.float64)
+        expected[target], expected[pad] = on_target, on_pad
+        assert expected.sum().item() == pytest.approx(1.0)
+        return expected
+
+    ours = aimed_at(masked_cross_entropy(logits, torch.tensor([[target]])))
+    assert_close(ours, distribution(1.0, 0.0, on_pad=0.0))  # the course's loss smooths nothing
+    # torch's rule: the share goes to all V entries, the target and the pad among them.
+    torchs = aimed_at(F.cross_entropy(logits[0], torch.tensor([target]), label_smoothing=share))
+    assert_close(torchs, distribution(0.75, 0.05, on_pad=0.05))
+    # "V − 2 others": neither the target nor the pad gets any of it.
+    without_pad = distribution(0.7, share / (vocab - 2), on_pad=0.0)
+    others = aimed_at(-(without_pad * logits[0, 0].log_softmax(-1)).sum())
+    assert_close(others, distribution(0.7, 0.075, on_pad=0.0))

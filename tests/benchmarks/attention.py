@@ -1,33 +1,15 @@
-"""Time our attention against torch's: `python tests/benchmarks/attention.py`. Exits with 1 when over budget.
+"""Time our attention against torch's: `python tests/benchmarks/attention.py`. Exits with 1 when over budget."""
 
-The two contenders take turns, so that a busy machine slows both; the ratio is that of their median times.
-The lines with two threads mean something only while nothing else uses the two cores.
-"""
-
-import statistics
 import sys
-import time
-from collections.abc import Callable
 
 import torch
+from timing import ratio, report
 from torch import nn
 
 from transformer_lab.model.attention import KeyValueCache, MultiHeadAttention
 from transformer_lab.model.recording import record_attention
 
 BATCH, LENGTH, WIDTH, HEADS = 32, 128, 256, 8
-ROUNDS = 25
-
-
-def ratio(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = ROUNDS) -> float:
-    times: dict[Callable, list[float]] = {ours: [], theirs: []}
-    for turn in range(rounds + 2):
-        for contender in (ours, theirs) if turn % 2 else (theirs, ours):
-            start = time.perf_counter()
-            contender()
-            if turn >= 2:  # the first two warm up
-                times[contender].append(time.perf_counter() - start)
-    return statistics.median(times[ours]) / statistics.median(times[theirs])
 
 
 def training_step(need_weights: bool, our_words: dict, torch_words: dict) -> float:
@@ -81,17 +63,5 @@ BENCHMARKS = {
 }
 
 
-def main() -> int:
-    over_budget = False
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        print(f"{threads} thread{'s' * (threads > 1)}, our time / torch's")
-        for name, (budget, measure) in BENCHMARKS.items():
-            measured = measure()
-            over_budget |= measured > budget
-            print(f"  {name:<34} {measured:5.2f}   budget {budget:.2f}   {'OVER' if measured > budget else 'ok'}")
-    return int(over_budget)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(BENCHMARKS))

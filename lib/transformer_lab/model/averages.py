@@ -42,7 +42,7 @@ def masked_cross_entropy(
 ) -> Float[Tensor, ""]:
     """The mean cross-entropy over the targets that are not `IGNORE`; a batch without any gives 0, with zero gradients.
 
-    torch's own mean divides 0 by 0 there and returns NaN.
+    torch's own mean divides 0 by 0 there and returns NaN. Labels are not smoothed: a target has the whole mass.
 
     Raises:
         TypeError: logits that are not float, targets that are not whole numbers.

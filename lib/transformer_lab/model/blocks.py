@@ -1,11 +1,13 @@
 """One Transformer block: sublayers added to a stream of vectors, each with its norm (Vaswani et al. 2017, 3.1)."""
 
+from copy import copy
+
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.model.attention import MultiHeadAttention
 from transformer_lab.model.cache import KeyValueCache
-from transformer_lab.model.checks import check_dropout
+from transformer_lab.model.checks import check_dropout, check_switches
 from transformer_lab.model.feedforward import FeedForward
 from transformer_lab.model.norms import make_norm
 from transformer_lab.model.positions import NoPositions
@@ -78,6 +80,7 @@ class Block(nn.Module):
         position: NoPositions | None = None,
     ) -> None:
         super().__init__()
+        check_switches(cross_attention=cross_attention)
 
         def attention(position: NoPositions | None = None) -> MultiHeadAttention:
             return MultiHeadAttention(
@@ -108,15 +111,18 @@ class Block(nn.Module):
         ``mask``, ``causal``, ``cache`` and ``position_ids`` are for self-attention, ``context_mask`` for the context.
 
         Raises:
-            ValueError: a context for a block without cross-attention, or none for a block with it.
+            ValueError: a context or its mask for a block without cross-attention, or no context for a block with it.
         """
-        if (context is None) != (self.cross_attention is None):
-            raise ValueError(
-                "the block has cross-attention and needs a context to read: pass the encoder's output."
-                if context is None
-                else "a context was passed, but the block was built without cross_attention=True to read it."
-            )
-        x = self.self_attention(x, mask=mask, causal=causal, cache=cache, position_ids=position_ids)
+        if self.cross_attention is not None and context is None:
+            raise ValueError("the block has cross-attention and needs a context to read: pass the encoder's output.")
+        for name, given in (("context", context), ("context_mask", context_mask)):
+            if self.cross_attention is None and given is not None:
+                raise ValueError(f"{name} was passed, but the block was built without cross_attention=True to read it.")
+        filled = copy(cache)  # a call that is refused after self-attention must leave the cache as it was
+        x = self.self_attention(x, mask=mask, causal=causal, cache=filled, position_ids=position_ids)
         if self.cross_attention is not None:
             x = self.cross_attention(x, context, mask=context_mask)
-        return self.feedforward(x)
+        x = self.feedforward(x)
+        if cache is not None:
+            cache.become(filled)
+        return x
