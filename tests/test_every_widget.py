@@ -22,6 +22,7 @@ from transformer_lab.widgets.kv_sharing import kv_sharing
 from transformer_lab.widgets.mask_painter import mask_painter
 from transformer_lab.widgets.padding_lab import padding_lab
 from transformer_lab.widgets.pairs import pairs_explorer
+from transformer_lab.widgets.parameter_calculator import parameter_calculator
 from transformer_lab.widgets.permutation_lab import permutation_lab
 from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope_dials, sinusoid_clock
 from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
@@ -38,6 +39,7 @@ MAKERS = {
     "mask_painter": mask_painter,
     "padding_lab": padding_lab,
     "pairs_explorer": pairs_explorer,
+    "parameter_calculator": parameter_calculator,
     "permutation_lab": permutation_lab,
     "rope_dials": rope_dials,
     "rope_lookalikes": lambda: rope_lookalikes(LookingBack("rope")),
@@ -119,6 +121,7 @@ def test_bad_values_move_nothing_and_are_named(widget):
         (padding_lab, {"n_pads": 125}, "'Pads in batch B' starts at 125, outside its limits 0 … 124"),
         (bug_clinic, {"ward": 1.5}, "'Ward' starts at 1.5; it takes whole numbers"),
         (kv_sharing, {"n_kv_heads": 3}, "'key/value heads' starts at 3; choose one of 8, 4, 2, 1."),
+        (parameter_calculator, {"model": "x"}, "'model' starts at 'x'; choose one of 'BERT-base'"),
         (gradient_gap, {"radius": 9}, "'RNN: spectral radius' starts at 9, outside its limits 0.5 … 1.5"),
         (permutation_lab, {"scheme": "x"}, "'Positions' starts at 'x'; choose one of 'none', 'learned'"),
         (sinusoid_clock, {"position": "3"}, "'position p' needs finite numbers; got low 0, high 300, value '3'"),
@@ -148,6 +151,7 @@ def test_the_attention_explorer_opens_on_any_sentence(sentence):
         (bug_clinic, {}, {"diagnosis": "no_causal", "next_patient": 1, "ward": 5}),
         (permutation_lab, {}, {"second": 4, "first": 3, "sentence": "one two three four five"}),
         (alibi_slopes_explorer, {"n_heads": 2}, {"head": 12, "n_heads": 12}),
+        (parameter_calculator, {"model": "GPT-2"}, {"d_model": 1024, "n_heads": 16, "vocab": 1000}),
         (gate_explorer, {"sequence": "+?"}, {"step": 5, "sequence": "+..?."}),
     ],
 )

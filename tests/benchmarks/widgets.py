@@ -31,6 +31,7 @@ from transformer_lab.widgets.kv_sharing import kv_sharing
 from transformer_lab.widgets.mask_painter import mask_painter
 from transformer_lab.widgets.padding_lab import padding_lab
 from transformer_lab.widgets.pairs import pairs_explorer
+from transformer_lab.widgets.parameter_calculator import parameter_calculator
 from transformer_lab.widgets.permutation_lab import permutation_lab
 from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope_dials, sinusoid_clock
 from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
@@ -52,6 +53,7 @@ MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "RoPE lookalikes": (lambda: rope_lookalikes(LookingBack("rope")), "position", [16, 32, 48, 64]),
     "ALiBi slopes": (alibi_slopes_explorer, "head", [1, 3, 5, 8]),
     "mask painter": (mask_painter, "row", [1, 3, 5, 7]),
+    "parameter calculator": (parameter_calculator, "n_layers", [1, 12, 32, 80]),
     "padding lab": (padding_lab, "n_pads", [0, 30, 60, 124]),
     "bug clinic": (bug_clinic, "next_patient", [1, 2, 3, 4]),
 }

@@ -86,8 +86,13 @@ def settings_of(config: TransformerConfig) -> dict[str, object]:
 
 
 def config_of(settings: dict[str, object]) -> TransformerConfig:
-    """The config of such settings."""
-    return TransformerConfig(**{name: value or None if name in OPTIONAL else value for name, value in settings.items()})
+    """The config of such settings; a size that means nothing beside the others is left out."""
+    chosen = {name: value or None if name in OPTIONAL else value for name, value in settings.items()}
+    if chosen["family"] != "encoder-decoder":
+        chosen["n_decoder_layers"] = None
+    if chosen["position"] != "learned":
+        chosen["n_positions"] = 0
+    return TransformerConfig(**chosen)
 
 
 def _group(config: TransformerConfig, count: ParameterCount, name: str, parts: tuple[str, ...]) -> Group:

@@ -97,11 +97,11 @@ def kv_cache_bytes(config: TransformerConfig, n_positions: int, *, batch: int = 
 def format_bytes(n_bytes: int, *, binary: bool = False) -> str:
     """Two decimals and a unit: ``13.48 GB`` counts in thousands, ``12.55 GiB`` (``binary=True``) in 1,024s.
 
-    A GiB is 2³⁰ bytes, 7.4 % more than a GB.
+    A GiB is 2³⁰ bytes, 7.4 % more than a GB. From 1,000 on the next unit is used.
     """
     step, prefixes = (1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi")) if binary else (1000, ("", "k", "M", "G", "T", "P"))
     power = 0
-    while power + 1 < len(prefixes) and round(n_bytes / step**power, 2) >= step:
+    while power + 1 < len(prefixes) and round(n_bytes / step**power, 2) >= 1000:
         power += 1
     return f"{n_bytes / step**power:,.2f} {prefixes[power]}B" if power else f"{n_bytes:,} B"
 
