@@ -18,11 +18,14 @@ from transformer_lab.practice.exercises.counting import (
     CROSSING_WIDTH,
     MODEL_PARAMETERS,
 )
+from transformer_lab.practice.exercises.cross_attention import CROSS_ATTENTION
 from transformer_lab.practice.exercises.feed_forward import FEED_FORWARD
+from transformer_lab.practice.exercises.greedy_translation import GREEDY_TRANSLATION
 from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
 from transformer_lab.practice.exercises.layer_norm import LAYER_NORM
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
 from transformer_lab.practice.exercises.mixed_row import MIXED_ROW
+from transformer_lab.practice.exercises.objectives import MASK_WORDS, SHIFT_LABELS
 from transformer_lab.practice.exercises.positions import ROPE, SINUSOIDAL_TABLE
 from transformer_lab.practice.exercises.pre_norm_block import PRE_NORM_BLOCK
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
@@ -35,7 +38,9 @@ EXERCISES = (
     N_PAIRS, RNN_STEP, LSTM_STEP, PATH_LENGTHS, ATTENTION_STEPS, ATTENTION, MIXED_ROW, SPLIT_HEADS, MERGE_HEADS,
     SHARE_KV_HEADS, SINUSOIDAL_TABLE, ROPE, CAUSAL_MASK, PADDING_MASK, SAFE_SOFTMAX,
     LAYER_NORM, FEED_FORWARD, PRE_NORM_BLOCK,
+    CROSS_ATTENTION, GREEDY_TRANSLATION,
     BLOCK_PARAMETERS, MODEL_PARAMETERS, CROSSING_WIDTH, CACHE_BYTES,
+    MASK_WORDS, SHIFT_LABELS,
 )
 
 
@@ -178,6 +183,23 @@ def pre_norm_block(my_block: Callable) -> Feedback:
     return _checked(PRE_NORM_BLOCK, my_block)
 
 
+def cross_attention(my_cross_attention: Callable) -> Feedback:
+    """Check `my_cross_attention(target, memory, W_Q, W_K, W_V, source_real)`: one head, (batch, target, d_v).
+
+    ``target`` is (batch, target, d_model), ``memory`` (batch, source, d_model), the projections (d_model, d_k).
+    ``source_real`` is (batch, source), True on real tokens; every source has at least one.
+    """
+    return _checked(CROSS_ATTENTION, my_cross_attention)
+
+
+def greedy_translation(my_translation: Callable) -> Feedback:
+    """Check `my_translation(encode, decode, source, start, end, max_tokens)`: the written token ids, (step,).
+
+    ``encode(source)`` gives a memory; ``decode(tokens, memory)`` gives logits (position, vocab) for all tokens so far.
+    """
+    return _checked(GREEDY_TRANSLATION, my_translation)
+
+
 def block_parameters(my_block_parameters: Callable) -> Feedback:
     """Check `my_block_parameters(d_model, n_heads, d_head, n_kv_heads, d_ff, gated)`: the numbers in its matrices.
 
@@ -206,6 +228,25 @@ def cache_bytes(my_cache_bytes: Callable) -> Feedback:
     It returns the bytes of the K/V cache of one sequence.
     """
     return _checked(CACHE_BYTES, my_cache_bytes)
+
+
+def mask_words(my_mask_words: Callable) -> Feedback:
+    """Check `my_mask_words(tokens, special, choose, kind, random_words, mask_id)`, which returns inputs and labels.
+
+    All tensors are (batch, position). ``special`` is True on tokens that are no words; ``choose`` and ``kind`` are
+    draws from 0 to 1. A word is chosen where ``choose`` is below 0.15. It becomes ``mask_id`` where ``kind`` is below
+    0.8, the word of ``random_words`` from there up to 0.9, and stays from 0.9 on. The label of a chosen word is the
+    word itself, of everything else −100.
+    """
+    return _checked(MASK_WORDS, my_mask_words)
+
+
+def shift_labels(my_shift_labels: Callable) -> Feedback:
+    """Check `my_shift_labels(tokens, pad_id)`: labels of the same shape, the next token of each place.
+
+    Pads stand on the right. A label that would be a pad is −100, and so is the label of the last place.
+    """
+    return _checked(SHIFT_LABELS, my_shift_labels)
 
 
 def _checked(exercise: FunctionExercise | ValueExercise, answer: object) -> Feedback:

@@ -1,0 +1,164 @@
+"""Lesson 07: the loop that lets an encoder–decoder write, always its likeliest next token."""
+
+import torch
+from torch import Tensor
+
+from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
+
+START, END = 1, 2
+_VOCAB, _ROWS = 9, 61
+
+
+class Encoder:
+    """A stand-in for an encoder: ``encode(source)`` gives a memory that depends on every source token."""
+
+    def __call__(self, source: Tensor) -> Tensor:
+        return source.double() + torch.arange(len(source)) / 2
+
+
+class Decoder:
+    """A stand-in for a decoder: logits (position, vocab) that depend on the memory and all tokens up to a place."""
+
+    def __init__(self, seed: int) -> None:
+        self._table = seeded(_ROWS, _VOCAB, seed=seed)
+
+    def __call__(self, tokens: Tensor, memory: Tensor) -> Tensor:
+        if memory.dtype != torch.float64:
+            raise TypeError("memory must be what encode(source) returned")
+        tokens = torch.as_tensor(tokens).reshape(-1)
+        turns = 3 * torch.arange(len(tokens)) + 1
+        states = (tokens * turns).cumsum(0) + int(memory.sum() * 2)
+        return self._table[states % _ROWS]
+
+
+def greedy_with_faults(
+    encode: Encoder,
+    decode: Decoder,
+    source: Tensor,
+    start: int,
+    end: int,
+    max_tokens: int,
+    *,
+    begins: str = "start",
+    feeds: str = "all",
+    reads: str = "last",
+    stops: bool = True,
+    returns: str = "new",
+    extra: int = 0,
+    drops: str = "all",
+) -> Tensor:
+    """The token ids written between ``start`` and ``end``, at most ``max_tokens``, with a switch for each fault.
+
+    ``drops`` says how much of what was fed first is left out of the answer when that was the source.
+    """
+    memory = encode(source)
+    first = {"start": [start], "source": source.tolist(), "end": [end]}[begins]
+    tokens, new = list(first), []
+    for _ in range(max_tokens + extra):
+        fed = {"all": tokens, "last": tokens[-1:], "first": first, "newest first": tokens[::-1]}[feeds]
+        logits = decode(torch.tensor(fed), memory)
+        scores = {"last": logits[-1], "all": logits, "sum": logits.sum(0), "least": -logits[-1]}[reads]
+        token = int(scores.argmax())
+        if stops and token == end:
+            if returns == "with end":
+                new.append(token)
+            break
+        tokens.append(token)
+        new.append(token)
+    if returns == "with start":
+        return torch.tensor([*first, *new])
+    return torch.tensor(new if begins != "source" or drops == "all" else [*first[1:], *new])
+
+
+def _case(label: str, seed: int, source: list[int], max_tokens: int) -> Case:
+    return Case(
+        label,
+        {
+            "encode": Encoder(), "decode": Decoder(seed), "source": torch.tensor(source), "start": START, "end": END,
+            "max_tokens": max_tokens,
+        },
+    )  # fmt: skip
+
+
+GREEDY_TRANSLATION = FunctionExercise(
+    name="greedy_translation",
+    title="A greedy loop that writes from the source, token by token.",
+    reference=greedy_with_faults,
+    cases=lambda: (
+        _case("five source tokens", 25, [4, 7, 3, 5, 8], 12),
+        _case("the same decoder, another source", 25, [6, 3], 12),
+        _case("a sentence that never ends in time", 1, [5, 5, 3], 4),
+        _case("one source token", 34, [8], 10),
+    ),
+    outputs=(Output("token ids", ("step",)),),
+    spellings=({}, {"drops": "one"}),
+    mistakes=(
+        Mistake(
+            {"begins": "source"},
+            "The source is fed to the decoder",
+            "The decoder reads what it has *written*, from `start` on. The source reaches it through the memory alone.",
+        ),
+        Mistake(
+            {"begins": "end"},
+            "The decoder begins with `end`",
+            "The first token it reads is `start`.",
+        ),
+        Mistake(
+            {"feeds": "first"},
+            "Every step reads the same prediction",
+            "Either the new token is not appended to what the decoder reads, or you always take `logits[0]`. Append it "
+            "and read the *last* row, `logits[-1]`.",
+        ),
+        Mistake(
+            {"feeds": "last"},
+            "Only the newest token is fed",
+            "This decoder keeps no cache, so it has forgotten everything before. Feed all tokens written so far.",
+        ),
+        Mistake(
+            {"feeds": "newest first"},
+            "The tokens are fed in reverse order",
+            "Append the new token at the end; the decoder reads from left to right.",
+        ),
+        Mistake(
+            {"reads": "all"},
+            "The argmax runs over all positions at once",
+            "Without an axis `argmax` counts through the whole (position, vocab) table. The next token is predicted in "
+            "the last row: `logits[-1].argmax()`.",
+        ),
+        Mistake(
+            {"reads": "sum"},
+            "The logits of all positions are added up",
+            "Each row predicts the token after *its* place. Only the last row is about the next one.",
+        ),
+        Mistake(
+            {"reads": "least"},
+            "The least likely token is taken",
+            "The largest logit is the likeliest token: `argmax`.",
+        ),
+        Mistake(
+            {"stops": False},
+            "It does not stop at `end`",
+            "When the new token is `end`, the sentence is finished: leave the loop.",
+        ),
+        Mistake(
+            {"returns": "with end"},
+            "The answer still holds `end`",
+            "`end` says that the sentence is over; it is no word of it. Leave it out.",
+        ),
+        Mistake(
+            {"returns": "with start"},
+            "The answer still holds what was fed first",
+            "The decoder did not write that token. Return only the new ones.",
+        ),
+        Mistake(
+            {"extra": 1},
+            "One token too many is written",
+            "At most `max_tokens` new tokens; `start` is not one of them. `range(max_tokens)`.",
+        ),
+        Mistake(
+            {"extra": -1},
+            "One token too few is written",
+            "`start` does not count: `max_tokens` *new* tokens are allowed.",
+        ),
+    ),
+)
