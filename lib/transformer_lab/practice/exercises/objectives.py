@@ -1,0 +1,253 @@
+"""Lesson 08: the inputs and labels of the masked objective, and labels one place to the left."""
+
+import torch
+from torch import Tensor
+
+from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output
+
+IGNORE, MASK_ID, N_SPECIALS, VOCAB = -100, 3, 5, 40
+
+
+def mask_words_with_faults(
+    tokens: Tensor,
+    special: Tensor,
+    choose: Tensor,
+    kind: Tensor,
+    random_words: Tensor,
+    mask_id: int,
+    *,
+    replaced: str = "80/10/10",
+    specials_chosen: bool = False,
+    chosen_if: str = "below 0.15",
+    draws: str = "two",
+    labels_at: str = "chosen",
+    elsewhere: str = "ignored",
+    labels_from: str = "tokens",
+) -> tuple[Tensor, Tensor]:
+    """Inputs and labels: 15 % of the words chosen, of these 80 % masked, 10 % swapped and 10 % kept."""
+    chosen = {"below 0.15": choose < 0.15, "above 0.15": choose >= 0.15, "below 0.85": choose < 0.85}[chosen_if]
+    if not specials_chosen:
+        chosen = chosen & ~special
+    share = {"two": kind, "one": choose / 0.15}[draws]
+    masked, swapped = {
+        "80/10/10": (share < 0.8, (share >= 0.8) & (share < 0.9)),
+        "10/10 swapped": (share < 0.8, share >= 0.9),
+        "always": (share < 2.0, share > 2.0),
+        "80/20 swapped": (share < 0.8, share >= 0.8),
+        "80/20 kept": (share < 0.8, share > 2.0),
+    }[replaced]
+    inputs = tokens.masked_fill(chosen & masked, mask_id)
+    inputs = torch.where(chosen & swapped, random_words, inputs)
+    counted = {
+        "chosen": chosen,
+        "all": torch.ones_like(chosen),
+        "words": ~special,
+        "changed": chosen & (masked | swapped),
+        "masked": chosen & masked,
+    }[labels_at]
+    source = tokens if labels_from == "tokens" else inputs
+    return inputs, source.masked_fill(~counted, {"ignored": IGNORE, "zero": 0}[elsewhere])
+
+
+def _masking_case(label: str, batch: int, length: int, seed: int) -> Case:
+    generator = torch.Generator().manual_seed(seed)
+
+    def numbers(low: int) -> Tensor:
+        return torch.randint(low, VOCAB, (batch, length), generator=generator)
+
+    tokens = numbers(N_SPECIALS)
+    tokens[:, 0], tokens[:, -1] = 1, 2  # <start> and <end>
+    tokens[::2, -2:] = torch.tensor([2, 0])  # every second sentence is shorter: <end>, then a pad
+    special = tokens < N_SPECIALS
+    # Draws on a fine grid, shuffled, so that every kind of outcome is there, and none lies on a threshold.
+    n = batch * length
+    grid = (torch.arange(n) + 0.5) / n
+    choose, kind = (grid[torch.randperm(n, generator=generator)].view(batch, length) for _ in range(2))
+    choose = torch.where(torch.rand(batch, length, generator=generator) < 0.5, choose * 0.14, choose)
+    inputs = {"tokens": tokens, "special": special, "choose": choose, "kind": kind, "random_words": numbers(N_SPECIALS)}
+    return Case(label, inputs | {"mask_id": MASK_ID})
+
+
+MASK_WORDS = FunctionExercise(
+    name="mask_words",
+    title="Inputs and labels of the masked objective, 80/10/10.",
+    reference=mask_words_with_faults,
+    cases=lambda: (
+        _masking_case("six sentences of nine tokens", 6, 9, seed=0),
+        _masking_case("batch = length", 8, 8, seed=1),
+        _masking_case("one long sentence", 1, 40, seed=2),
+    ),
+    outputs=(Output("inputs", ("batch", "position")), Output("labels", ("batch", "position"))),
+    mistakes=(
+        Mistake(
+            {"replaced": "always"},
+            "Every chosen word becomes the mask",
+            "The mask never occurs in real use, so the model must also learn from words. Only "
+            "80 % of the chosen words become it, where `kind` is below 0.8; 10 % become a random word and 10 % stay.",
+        ),
+        Mistake(
+            {"replaced": "10/10 swapped"},
+            "The last two tenths have changed places",
+            "Random words belong where `kind` lies from 0.8 up to 0.9. From 0.9 on the word stays as it is.",
+        ),
+        Mistake(
+            {"replaced": "80/20 swapped"},
+            "No chosen word is kept",
+            "From 0.9 on, `kind` says: leave the word. Yours swaps all of the last 20 %, so the model learns that a "
+            "visible word that it is asked about is always wrong.",
+        ),
+        Mistake(
+            {"replaced": "80/20 kept"},
+            "No chosen word is swapped",
+            "Where `kind` lies from 0.8 up to 0.9, the word from `random_words` belongs. Without it the model may "
+            "copy every word that it can see.",
+        ),
+        Mistake(
+            {"specials_chosen": True},
+            "Special tokens are masked",
+            "`<start>`, `<end>` and pads are no words; nobody needs to guess them. Choose only where `special` is "
+            "False.",
+        ),
+        Mistake(
+            {"chosen_if": "above 0.15"},
+            "85 % of the words are chosen",
+            "A draw from 0 to 1 is *below* 0.15 in 15 % of cases. Turn the comparison round.",
+        ),
+        Mistake(
+            {"chosen_if": "below 0.85"},
+            "Words are chosen below 0.85",
+            "15 % of the words are chosen, not 85 %: compare `choose` with 0.15.",
+        ),
+        Mistake(
+            {"draws": "one"},
+            "One draw decides both questions",
+            "You cut the 15 % of `choose` into 80, 10 and 10. That gives the right shares on average, but this "
+            "exercise hands you a second draw for the second question: `kind`.",
+        ),
+        Mistake(
+            {"labels_at": "all"},
+            "The loss counts every token",
+            "Words in plain sight are easy: the loss would measure copying. Where nothing was chosen, the label is "
+            "−100, which the loss ignores.",
+        ),
+        Mistake(
+            {"labels_at": "words"},
+            "The loss counts every word",
+            "You leave out the special tokens, but the words that were not chosen count too, and those can be copied. "
+            "Only chosen words get a label.",
+        ),
+        Mistake(
+            {"labels_at": "changed"},
+            "Chosen words that stayed are left out of the loss",
+            "They are chosen too. Asking for them is what keeps the model from trusting that a visible word is right. "
+            "Take the labels from `chosen`, not from where inputs and tokens differ.",
+        ),
+        Mistake(
+            {"labels_at": "masked"},
+            "Only the masks count in the loss",
+            "Swapped and kept words were chosen as well: all three kinds get their label. Otherwise 80/10/10 has no "
+            "effect but noise.",
+        ),
+        Mistake(
+            {"elsewhere": "zero"},
+            "Words that were not chosen get the label 0",
+            "0 is a token like any other (here the pad), so the loss would teach the model to say it. The label that "
+            "counts for nothing is −100.",
+        ),
+        Mistake(
+            {"labels_from": "inputs"},
+            "The labels come from the masked inputs",
+            "The label is what stood there *before*: take it from `tokens`. Yours asks the model to say the mask.",
+        ),
+    ),
+)
+
+
+def shift_labels_with_faults(
+    tokens: Tensor,
+    pad_id: int,
+    *,
+    by: int = 1,
+    last: str = "ignored",
+    pads: str = "ignored",
+    cut: str = "no",
+) -> Tensor:
+    """The label of each place is the token after it; pads, and the last place, have none."""
+    labels = torch.roll(tokens, -by, dims=1)
+    if last != "kept" and by:
+        labels[:, slice(-by, None) if by > 0 else slice(0, -by)] = IGNORE
+    if pads == "ignored":
+        labels = labels.masked_fill(labels == pad_id, IGNORE)
+    if pads == "by input":
+        labels = labels.masked_fill(tokens == pad_id, IGNORE)
+    if last == "one too many":
+        n_after = (labels != IGNORE).flip(1).cumsum(1).flip(1)  # labels from here to the end
+        labels = labels.masked_fill(n_after == 1, IGNORE)
+    return {"no": labels, "last": labels[:, :-1]}[cut]
+
+
+def _sentences(*lengths: int, width: int, pad_id: int, seed: int) -> dict[str, object]:
+    tokens = torch.randint(10, 40, (len(lengths), width), generator=torch.Generator().manual_seed(seed))
+    real = torch.arange(width) < torch.tensor(lengths)[:, None]
+    return {"tokens": tokens.masked_fill(~real, pad_id), "pad_id": pad_id}
+
+
+SHIFT_LABELS = FunctionExercise(
+    name="shift_labels",
+    title="The label of each place is the next token.",
+    reference=shift_labels_with_faults,
+    cases=lambda: (
+        Case("three sentences, two of them padded", _sentences(6, 4, 3, width=6, pad_id=0, seed=0)),
+        Case("batch = length", _sentences(5, 2, 4, 5, 3, width=5, pad_id=0, seed=1)),
+        Case("another pad", _sentences(3, 7, width=7, pad_id=9, seed=2)),
+        Case("all longer than three, none padded", _sentences(4, 4, width=4, pad_id=0, seed=3)),
+    ),
+    outputs=(Output("labels", ("batch", "position")),),
+    mistakes=(
+        Mistake(
+            {"by": 0},
+            "The labels are not shifted",
+            "Each place is asked for the token that it can see: the model learns to copy (lesson 05). The label of "
+            "place i is the token at place i + 1.",
+        ),
+        Mistake(
+            {"by": -1},
+            "The labels are shifted the wrong way",
+            "Your label is the token *before* each place, which the model has read already. Move the labels to the "
+            "left: `tokens[:, 1:]` belongs to the places `[:, :-1]`.",
+        ),
+        Mistake(
+            {"by": 2},
+            "The labels are shifted by two",
+            "The token right after each place is skipped. If your inputs are cut already, do not shift again.",
+        ),
+        Mistake(
+            {"last": "kept"},
+            "The last place still has a label",
+            "After the last token comes nothing. `roll` brings the *first* token round to it; put −100 there.",
+        ),
+        Mistake(
+            {"pads": "kept"},
+            "The pads are left in the loss",
+            "A pad is no word to learn, and how many there are depends on the batch. Where the label is the pad, put "
+            "−100.",
+        ),
+        Mistake(
+            {"pads": "by input"},
+            "Pads are looked for in the inputs",
+            "At the last word of a short sentence the *label* is a pad and the input is not. Compare the labels with "
+            "`pad_id`, after the shift.",
+        ),
+        Mistake(
+            {"last": "one too many"},
+            "The last token of each sentence has no label left",
+            "`<end>` must be learned: without it the model never stops. Only labels that are pads are ignored.",
+        ),
+        Mistake(
+            {"cut": "last"},
+            "The labels are one place short",
+            "The first token is dropped and nothing takes its place at the end. The labels keep the shape of the "
+            "tokens: add one place with −100.",
+        ),
+    ),
+)
