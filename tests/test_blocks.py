@@ -165,6 +165,16 @@ def test_equals_the_block_written_out(order, norm, activation, kv_heads, d_head,
     assert_close(found, expected, atol=1e-10, rtol=1e-10)
 
 
+@pytest.mark.parametrize("norm", ["rmsnorm", "layernorm"])
+@pytest.mark.parametrize("activation", ["gelu", "swiglu"])
+def test_without_bias_no_part_has_one(norm, activation):
+    names = {"norm": norm, "activation": activation, "cross_attention": True}
+    with_bias, without = (Block(WIDTH, HEADS, INNER, bias=bias, **names).state_dict() for bias in (True, False))
+    assert without.keys() == {name for name in with_bias if not name.endswith(".bias")}
+    linear_layers = 2 * 4 + (3 if activation == "swiglu" else 2)
+    assert len(with_bias) - len(without) == linear_layers + (3 if norm == "layernorm" else 0)
+
+
 @pytest.mark.case("N08")
 def test_pre_and_post_are_two_orders_and_the_third_is_neither():
     torch.manual_seed(0)

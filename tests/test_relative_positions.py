@@ -12,7 +12,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from oracles import randn
 from transformer_lab.model.attention import KeyValueCache, MultiHeadAttention
 from transformer_lab.model.masks import padding_mask
-from transformer_lab.model.positions import position_ids
+from transformer_lab.model.positions import AlibiPositions, position_ids
 from transformer_lab.model.relative import RelativePositions
 
 WIDTH, HEADS = 16, 4
@@ -68,7 +68,14 @@ def test_near_distances_have_a_bucket_each_and_far_ones_share():
 def test_a_common_shift_changes_nothing(bidirectional):
     position, ids = scheme(bidirectional), torch.arange(40)[None]
     assert torch.equal(position.bias(ids + 1000, ids + 1000, HEADS), position.bias(ids, ids, HEADS))
-    assert torch.equal(position.bias(ids.int(), ids.int(), HEADS), position.bias(ids, ids, HEADS))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32], ids=str)
+@pytest.mark.parametrize("position", [scheme(True), scheme(False), AlibiPositions()], ids=["both", "before", "ALiBi"])
+def test_numbers_of_any_whole_dtype_give_the_same_distances(position, dtype, plain_errors):
+    """The annotations ask for signed numbers; where they are not executed, unsigned ones are counted all the same."""
+    ids = torch.arange(40)[None]
+    assert torch.equal(position.bias(ids.to(dtype), ids.to(dtype), HEADS), position.bias(ids, ids, HEADS))
 
 
 @both_ways

@@ -149,7 +149,7 @@ class AlibiPositions(NoPositions):
             check_integers("position_ids", ids)
             check_shape("position_ids", ids, batch=None, length=None)
             check_position_ids(ids, *ids.shape, query_ids)
-        distance = (query_ids[:, None, :, None] - key_ids[:, None, None, :]).abs()
+        distance = (query_ids[:, None, :, None].long() - key_ids[:, None, None, :]).abs()  # bytes would wrap round
         return -alibi_slopes(n_heads).to(distance.device)[:, None, None] * distance
 
 

@@ -49,7 +49,7 @@ class RelativePositions(NoPositions):
             check_position_ids(ids, *ids.shape, query_ids)
         if n_heads != self.table.embedding_dim:
             raise ValueError(f"n_heads is {n_heads}; the table was made for {self.table.embedding_dim} heads.")
-        ahead = key_ids[:, None, :] - query_ids[:, :, None]  # (batch, query, key)
+        ahead = key_ids[:, None, :].long() - query_ids[:, :, None]  # (batch, query, key); bytes would wrap round
         return self.table(self.bucket(ahead)).permute(0, 3, 1, 2)
 
     def bucket(self, ahead: Int[Tensor, "*ids"]) -> Int[Tensor, "*ids"]:
