@@ -49,23 +49,23 @@ def parameter_calculator(model: str = "Llama-2-7B") -> Explorer:
 
 
 def _dimensions(at: Mapping[str, object]) -> dict[str, ipywidgets.Widget]:
-    """A control for every setting, named as in the config."""
+    """A control for every setting, named as in the config. Some take a 0, which leaves them to follow from others."""
     number, toggle = controls.number, controls.toggle
     return {
         "family": controls.choice("family", FAMILIES, at["family"]),
         "d_model": controls.slider("d_model", 8, WIDEST, at["d_model"], 8),
         "n_layers": controls.slider("n_layers", 1, DEEPEST, at["n_layers"]),
-        "n_decoder_layers": controls.slider("n_decoder_layers (0: as n_layers)", 0, DEEPEST, at["n_decoder_layers"]),
+        "n_decoder_layers": controls.slider("n_decoder_layers", 0, DEEPEST, at["n_decoder_layers"]),
         "n_heads": controls.slider("n_heads", 1, MOST_HEADS, at["n_heads"]),
-        "n_kv_heads": controls.slider("n_kv_heads (0: as n_heads)", 0, MOST_HEADS, at["n_kv_heads"]),
-        "d_head": controls.slider("d_head (0: d_model / n_heads)", 0, 1024, at["d_head"]),
+        "n_kv_heads": controls.slider("n_kv_heads", 0, MOST_HEADS, at["n_kv_heads"]),
+        "d_head": controls.slider("d_head", 0, 1024, at["d_head"]),
         "d_ff": controls.slider("d_ff", 8, 4 * WIDEST, at["d_ff"], 8),
         "activation": controls.choice("activation", ACTIVATIONS, at["activation"]),
         "norm": controls.choice("norm", ("layernorm", "rmsnorm"), at["norm"]),
         "norm_order": controls.choice("norm_order", ("pre", "post"), at["norm_order"]),
         "bias": toggle("bias", at["bias"]),
         "vocab": number("vocab", 0, LARGEST_VOCABULARY, at["vocab"]),
-        "d_embedding": number("d_embedding, 0: d_model", 0, WIDEST, at["d_embedding"]),
+        "d_embedding": number("d_embedding", 0, WIDEST, at["d_embedding"]),
         "tie_embeddings": toggle("tie_embeddings", at["tie_embeddings"]),
         "vocab_head": toggle("vocab_head", at["vocab_head"]),
         "position": controls.choice("position", POSITIONS, at["position"]),

@@ -15,12 +15,13 @@ from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
 from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
 from transformer_lab.draw.diagrams.heads import head_patterns, multiple_heads
 from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
+from transformer_lab.draw.diagrams.parameters import block_areas
 from transformer_lab.draw.diagrams.positions import content_plus_position
 from transformer_lab.draw.diagrams.recurrence import gru_cell, lstm_cell, rnn_chain
 
 __all__ = [
-    "ALT", "LESSONS", "attention_flow", "available_lessons", "causal_triangle", "content_plus_position",
-    "course_map", "draw_all", "gru_cell", "head_patterns", "learning_loop", "lstm_cell", "multiple_heads",
+    "ALT", "LESSONS", "attention_flow", "available_lessons", "block_areas", "causal_triangle",
+    "content_plus_position", "course_map", "draw_all", "gru_cell", "head_patterns", "learning_loop", "lstm_cell", "multiple_heads",
     "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
 ]  # fmt: skip
 
@@ -82,6 +83,12 @@ ALT = {
         "the diagonal. First token: the first column. Same word: every copy of the query's word. Everything alike: "
         "all cells equal."
     ),
+    "block_areas": (
+        "The matrices of one block as rectangles whose areas are numbers of parameters. Attention: W_Q, W_K, W_V and "
+        "W_O, each d by d, 4 d squared in all. Feed-forward: up, d by 4d, and down, 4d by d, 8 d squared in all; "
+        "dashed, a third matrix of d by 4d if there is a gate, which makes 12 d squared into 16. Norms and biases, "
+        "13 d, are a thin line: 0.2% of the block at d = 512."
+    ),
     "learning_loop": (
         "A loop of four steps: predict an answer, build the idea in a few lines, look at it and move it, check the "
         "claim and your own code; then predict again."
@@ -110,6 +117,7 @@ def draw_all(available: Collection[int]) -> dict[str, Figure]:
         "gru_cell": gru_cell(),
         "multiple_heads": multiple_heads(),
         "head_patterns": head_patterns(),
+        "block_areas": block_areas(),
         "learning_loop": learning_loop(),
     }
 
