@@ -13,13 +13,16 @@ from transformer_lab.experiments.extrapolation import LookingBack
 from transformer_lab.experiments.one_or_two_heads import train_reader
 from transformer_lab.tasks.words import WORDS
 from transformer_lab.widgets.attention_explorer import attention_explorer
+from transformer_lab.widgets.block_walk import block_walk
 from transformer_lab.widgets.bug_clinic import bug_clinic
+from transformer_lab.widgets.depth_and_gradient import depth_and_gradient
 from transformer_lab.widgets.explorer import Explorer
 from transformer_lab.widgets.gate_explorer import gate_explorer
 from transformer_lab.widgets.gradient_gap import gradient_gap
 from transformer_lab.widgets.head_grid import head_grid
 from transformer_lab.widgets.kv_sharing import kv_sharing
 from transformer_lab.widgets.mask_painter import mask_painter
+from transformer_lab.widgets.norm_explorer import norm_explorer
 from transformer_lab.widgets.padding_lab import padding_lab
 from transformer_lab.widgets.pairs import pairs_explorer
 from transformer_lab.widgets.parameter_calculator import parameter_calculator
@@ -31,12 +34,15 @@ from transformer_lab.widgets.scaling_sweep import scaling_sweep
 MAKERS = {
     "alibi_slopes_explorer": alibi_slopes_explorer,
     "attention_explorer": attention_explorer,
+    "block_walk": block_walk,
     "bug_clinic": bug_clinic,
+    "depth_and_gradient": depth_and_gradient,
     "gate_explorer": gate_explorer,
     "gradient_gap": gradient_gap,
     "head_grid": lambda: head_grid(train_reader(4, n_heads=4, steps=1)),
     "kv_sharing": kv_sharing,
     "mask_painter": mask_painter,
+    "norm_explorer": norm_explorer,
     "padding_lab": padding_lab,
     "pairs_explorer": pairs_explorer,
     "parameter_calculator": parameter_calculator,
@@ -127,6 +133,9 @@ def test_bad_values_move_nothing_and_are_named(widget):
         (sinusoid_clock, {"position": "3"}, "'position p' needs finite numbers; got low 0, high 300, value '3'"),
         (rope_dials, {"layout": "x"}, "'Layout' starts at 'x'; choose one of 'interleaved', 'half_split'"),
         (alibi_slopes_explorer, {"head": 9}, "'look at head' starts at 9, outside its limits 1 … 8"),
+        (block_walk, {"token": 6}, "'Token' starts at 6; choose one of 0, 1, 2, 3, 4, 5."),
+        (depth_and_gradient, {"depth": 25}, "'Blocks' starts at 25, outside its limits 1 … 24"),
+        (norm_explorer, {"eps": 0.5}, "'ε' starts at 0.5; choose one of 0.0, 1e-05, 0.01, 1.0."),
         (gate_explorer, {"force": "x"}, "'At this step, force' starts at 'x'; choose one of 'nothing'"),
     ],
 )

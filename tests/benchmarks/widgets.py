@@ -22,13 +22,16 @@ from transformer_lab.experiments.extrapolation import LookingBack
 from transformer_lab.experiments.one_or_two_heads import train_reader
 from transformer_lab.lesson import begin
 from transformer_lab.widgets.attention_explorer import attention_explorer
+from transformer_lab.widgets.block_walk import block_walk
 from transformer_lab.widgets.bug_clinic import bug_clinic
+from transformer_lab.widgets.depth_and_gradient import depth_and_gradient
 from transformer_lab.widgets.explorer import Explorer
 from transformer_lab.widgets.gate_explorer import gate_explorer
 from transformer_lab.widgets.gradient_gap import gradient_gap
 from transformer_lab.widgets.head_grid import head_grid
 from transformer_lab.widgets.kv_sharing import kv_sharing
 from transformer_lab.widgets.mask_painter import mask_painter
+from transformer_lab.widgets.norm_explorer import norm_explorer
 from transformer_lab.widgets.padding_lab import padding_lab
 from transformer_lab.widgets.pairs import pairs_explorer
 from transformer_lab.widgets.parameter_calculator import parameter_calculator
@@ -56,6 +59,9 @@ MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "parameter calculator": (parameter_calculator, "n_layers", [1, 12, 32, 80]),
     "padding lab": (padding_lab, "n_pads", [0, 30, 60, 124]),
     "bug clinic": (bug_clinic, "next_patient", [1, 2, 3, 4]),
+    "norm explorer": (norm_explorer, "scale", [-2.0, -0.5, 0.5, 2.0]),
+    "depth and gradient": (depth_and_gradient, "depth", [2, 8, 16, 24]),
+    "block walk": (block_walk, "token", [0, 2, 4, 5]),
 }
 
 

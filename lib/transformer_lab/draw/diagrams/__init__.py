@@ -12,6 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
+from transformer_lab.draw.diagrams.block import block_orders
 from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
 from transformer_lab.draw.diagrams.heads import head_patterns, multiple_heads
 from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
@@ -20,9 +21,9 @@ from transformer_lab.draw.diagrams.positions import content_plus_position
 from transformer_lab.draw.diagrams.recurrence import gru_cell, lstm_cell, rnn_chain
 
 __all__ = [
-    "ALT", "LESSONS", "attention_flow", "available_lessons", "block_areas", "causal_triangle",
-    "content_plus_position", "course_map", "draw_all", "gru_cell", "head_patterns", "learning_loop", "lstm_cell", "multiple_heads",
-    "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
+    "ALT", "LESSONS", "attention_flow", "available_lessons", "block_areas", "block_orders", "causal_triangle",
+    "content_plus_position", "course_map", "draw_all", "gru_cell", "head_patterns", "learning_loop", "lstm_cell",
+    "multiple_heads", "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
 ]  # fmt: skip
 
 ALT = {
@@ -89,6 +90,11 @@ ALT = {
         "dashed, a third matrix of d by 4d if there is a gate, which makes 12 d squared into 16. Norms and biases, "
         "13 d, are a thin line: 0.2% of the block at d = 512."
     ),
+    "block_orders": (
+        "Two columns. Post-norm, norm of x plus f of x: attention, plus, norm, then feed-forward, plus, norm; the "
+        "stream passes through every norm. Pre-norm, x plus f of norm of x: norm, attention, plus, then norm, "
+        "feed-forward, plus; the stream meets one norm, after all blocks."
+    ),
     "learning_loop": (
         "A loop of four steps: predict an answer, build the idea in a few lines, look at it and move it, check the "
         "claim and your own code; then predict again."
@@ -118,6 +124,7 @@ def draw_all(available: Collection[int]) -> dict[str, Figure]:
         "multiple_heads": multiple_heads(),
         "head_patterns": head_patterns(),
         "block_areas": block_areas(),
+        "block_orders": block_orders(),
         "learning_loop": learning_loop(),
     }
 
