@@ -176,10 +176,14 @@ def runs(config: TransformerConfig) -> None:
     assert outputs.shape == (*rows, width) and outputs.is_meta
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
-@given(configs())
-def test_every_allowed_combination_is_built_and_runs(config):
-    runs(config)
+each_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+@each_family
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_every_allowed_combination_is_built_and_runs(family, data):
+    runs(data.draw(configs(families=(family,))))
 
 
 SWITCHES = ("bias", "class_token", "embedding_norm", "scale_embeddings", "share_layers", "vocab_head", "tie_embeddings")
@@ -197,10 +201,13 @@ CHANGES = {
 }
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(configs(), st.fixed_dictionaries({}, optional={name: st.sampled_from(of) for name, of in CHANGES.items()}))
-def test_a_change_is_refused_by_name_or_the_outcome_runs(config, changes):
+@each_family
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(data=st.data(), names=st.sets(st.sampled_from(sorted(CHANGES)), min_size=1, max_size=3))
+def test_a_change_is_refused_by_name_or_the_outcome_runs(family, data, names):
     """Nothing passes the config that a module refuses later, and no refusal is about something else."""
+    config = data.draw(configs(families=(family,)))
+    changes = {name: data.draw(st.sampled_from(CHANGES[name])) for name in sorted(names)}
     try:
         changed = replace(config, **changes)
     except ValueError as refused:

@@ -40,7 +40,7 @@ class Embedding(nn.Module):
         self.token = None if config.d_patch else token or nn.Embedding(config.vocab, width)
         self.patch = nn.Linear(config.d_patch, width) if config.d_patch else None
         self.segment = nn.Embedding(config.n_segments, width) if config.n_segments else None
-        self.class_token = nn.Parameter(torch.empty(width)) if config.class_token else None
+        self.class_token = nn.Parameter(torch.randn(width) / math.sqrt(width)) if config.class_token else None
         self.position = scheme
         norm = make_norm(config.norm, width, eps=config.norm_eps, bias=config.bias)
         self.norm = norm if config.embedding_norm else nn.Identity()

@@ -73,7 +73,11 @@ class Stack(nn.Module):
 
 
 class EncoderOnly(nn.Module):
-    """Every token reads every other one: BERT, ViT. Ends in the head that the config names, or in none."""
+    """Every token reads every other one: BERT, ViT. Ends in the head that the config names, or in none.
+
+    Raises:
+        TypeError, ValueError: in its methods, inputs, segments or masks that do not fit, by their name.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -134,7 +138,11 @@ class EncoderOnly(nn.Module):
 
 
 class DecoderOnly(nn.Module):
-    """Every token reads itself and what stands before it: GPT-2, Llama."""
+    """Every token reads itself and what stands before it: GPT-2, Llama.
+
+    Raises:
+        TypeError, ValueError: in its methods, tokens, masks or caches that do not fit, by their name.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -172,6 +180,9 @@ class EncoderDecoder(nn.Module):
     """An encoder reads the source; a causal decoder reads what it wrote, and in every block the encoder's output: T5.
 
     Source and target share one vocabulary and one token embedding; each side has its own positions.
+
+    Raises:
+        TypeError, ValueError: in its methods, tokens, masks, memory or caches that do not fit, by their name.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -259,8 +270,6 @@ def _initialise(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=model.config.d_model**-0.5)
-        if isinstance(module, Embedding) and module.class_token is not None:
-            nn.init.normal_(module.class_token, std=model.config.d_model**-0.5)
 
 
 def _check_family(config: TransformerConfig, family: str) -> None:
@@ -275,14 +284,13 @@ def _check_caches(caches: object, stack: Stack, name: str, tokens: object) -> No
     check_kind("caches", caches, list, "make it with new_caches()")
     for cache in caches:
         check_kind("caches[i]", cache, KeyValueCache, "make it with new_caches()")
-    if len({id(cache) for cache in caches}) != len(stack.blocks):
+    distinct, lengths = len({id(cache) for cache in caches}), [len(cache) for cache in caches]
+    if distinct != len(stack.blocks):
         raise ValueError(
-            f"caches holds {len({id(cache) for cache in caches})} different caches, for {len(stack.blocks)} blocks: "
-            "make it with new_caches()."
+            f"caches holds {distinct} different caches, for {len(stack.blocks)} blocks: make it with new_caches()."
         )
-    if len({len(cache) for cache in caches}) > 1:
+    if len(set(lengths)) > 1:
         raise ValueError(
-            f"caches hold {[len(cache) for cache in caches]} tokens; every block has seen the same ones: start again "
-            "with new_caches()."
+            f"caches hold {lengths} tokens, but every block has seen the same ones: start again with new_caches()."
         )
-    check_shape(name, tokens, batch=caches[0].key.shape[0] if len(caches[0]) else None, length=None)
+    check_shape(name, tokens, batch=len(caches[0].key) if lengths[0] else None, length=None)
