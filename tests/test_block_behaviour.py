@@ -146,6 +146,19 @@ def test_a_causal_block_does_not_look_ahead_and_another_does(kind, length, seed)
 
 
 @every_kind
+def test_the_position_scheme_goes_by_the_numbers_given(kind):
+    """Tokens that move with their numbers get the same vectors; where they stand matters to a block with a scheme."""
+    module, order = block(kind), torch.tensor([3, 0, 4, 2, 1])
+    with torch.no_grad():
+        module.self_attention.sublayer.query_projection.weight.mul_(3)  # scores large enough for positions to matter
+    expected = module(X)[:, order]
+    assert_close(module(X[:, order], position_ids=order[None]), expected)
+    has_scheme = module.self_attention.sublayer.position is not None
+    assert has_scheme == (kind in ("rope", "relative", "alibi"))
+    assert torch.allclose(module(X[:, order]), expected, atol=1e-4) != has_scheme
+
+
+@every_kind
 @properties
 @given(batch=st.integers(2, 4), seed=seeds)
 def test_no_sample_reads_another(kind, batch, seed):
