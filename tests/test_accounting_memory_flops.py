@@ -58,7 +58,7 @@ def counted(model, *args, **kwargs):
 # --------------------------------------------------------------------------------------------------------- FLOPs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(configs())
 def test_the_formula_counts_the_products_that_torch_counts(config):
     target = 5 if config.family == "encoder-decoder" else 0

@@ -24,8 +24,8 @@ ROWS = (
     ("n_heads", "n_kv_heads", "d_head"),
     ("d_ff", "activation", "norm", "norm_order", "bias"),
     ("vocab", "d_embedding", "tie_embeddings", "vocab_head"),
-    ("position", "n_positions", "n_buckets"),
-    ("share_layers", "embedding_norm", "class_token", "pooler", "n_classes", "n_segments", "d_patch"),
+    ("position", "n_positions", "n_buckets", "n_segments"),
+    ("share_layers", "embedding_norm", "class_token", "pooler", "n_classes", "d_patch"),
 )
 
 
