@@ -147,12 +147,13 @@ def test_statistics_never_cross_tokens_or_sentences(norm):
 
 @pytest.mark.claim("B3")
 def test_batch_norm_depends_on_the_batch_and_layer_norm_does_not():
-    one, two, many = in_batches([3.0, 4.0, 0.0, 5.0], sizes=(1, 2, 32))
+    one, two, many = in_batches([3.0, 4.0, 1.0, 6.0], sizes=(1, 2, 32))
     assert one.batch_norm is None
     torch.testing.assert_close(two.batch_norm.abs(), torch.ones(4), rtol=0, atol=1e-2)
     assert not torch.allclose(many.batch_norm, two.batch_norm, atol=0.5)
     assert torch.equal(one.layer_norm, two.layer_norm) and torch.equal(one.layer_norm, many.layer_norm)
-    assert (one.layer_norm * math.sqrt(3.5)).tolist() == pytest.approx([0, 1, -3, 2], abs=1e-4)  # mean 3, variance 3.5
+    by_hand = [-0.5, 0.5, -2.5, 2.5]  # mean 3.5, variance 13 / 4
+    assert (one.layer_norm * math.sqrt(3.25)).tolist() == pytest.approx(by_hand, abs=1e-4)
 
 
 # --------------------------------------------------------------------------------------------------------- shortcuts
@@ -230,6 +231,11 @@ def test_deep_post_norm_needs_the_warm_up_and_pre_norm_does_not(deep):
     assert post.final_loss == pytest.approx(frequency_loss(), abs=0.1)
     assert post.verdict.startswith("stuck")
     assert all(run.verdict == "learns" for run in (post_warm, pre, pre_warm))
+
+
+@pytest.mark.claim("B5")
+def test_a_smaller_rate_cures_deep_post_norm_too():
+    assert train_order(18, "post", learning_rate=0.002).verdict == "learns"
 
 
 @pytest.mark.claim("B5")

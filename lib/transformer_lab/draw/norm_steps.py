@@ -34,7 +34,7 @@ class NormStepsPicture(SheetPicture):
 
     @staticmethod
     def size(result: Any) -> tuple[float, float]:
-        return 9.0, 4.3
+        return 9.0, 4.05
 
     @staticmethod
     def layout(result: Any) -> Hashable:
@@ -91,7 +91,7 @@ class NormStepsPicture(SheetPicture):
 
 
 def _notes(result: Any) -> dict[tuple[str, str], str]:
-    eps = short(result.eps) if result.eps else "0"
+    eps = f"{result.eps:.5f}".rstrip("0").rstrip(".")
     deviation = float(np.sqrt(result.variance + result.eps))
     root = float(np.sqrt(result.mean_square + result.eps))
     return {
