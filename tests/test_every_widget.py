@@ -11,6 +11,8 @@ from transformer_lab import widgets
 from transformer_lab.experiments.attention_walk import walk_attention
 from transformer_lab.experiments.extrapolation import LookingBack
 from transformer_lab.experiments.one_or_two_heads import train_reader
+from transformer_lab.experiments.translation import translator_config
+from transformer_lab.model.families import build
 from transformer_lab.tasks.words import WORDS
 from transformer_lab.widgets.attention_explorer import attention_explorer
 from transformer_lab.widgets.block_walk import block_walk
@@ -30,6 +32,7 @@ from transformer_lab.widgets.permutation_lab import permutation_lab
 from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope_dials, sinusoid_clock
 from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
 from transformer_lab.widgets.scaling_sweep import scaling_sweep
+from transformer_lab.widgets.translate_and_inspect import translate_and_inspect
 
 MAKERS = {
     "alibi_slopes_explorer": alibi_slopes_explorer,
@@ -51,6 +54,7 @@ MAKERS = {
     "rope_lookalikes": lambda: rope_lookalikes(LookingBack("rope")),
     "scaling_sweep": scaling_sweep,
     "sinusoid_clock": sinusoid_clock,
+    "translate_and_inspect": lambda: translate_and_inspect(build(translator_config()).eval(), step=1),
 }
 # What the browser draws as something the Tab key stops at.
 REACHABLE = (

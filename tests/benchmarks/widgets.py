@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 from transformer_lab.draw import style
 from transformer_lab.experiments.extrapolation import LookingBack
 from transformer_lab.experiments.one_or_two_heads import train_reader
+from transformer_lab.experiments.translation import train_translator
 from transformer_lab.lesson import begin
 from transformer_lab.widgets.attention_explorer import attention_explorer
 from transformer_lab.widgets.block_walk import block_walk
@@ -39,6 +40,7 @@ from transformer_lab.widgets.permutation_lab import permutation_lab
 from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope_dials, sinusoid_clock
 from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
 from transformer_lab.widgets.scaling_sweep import scaling_sweep
+from transformer_lab.widgets.translate_and_inspect import translate_and_inspect
 
 BUDGET = 1 / 5
 # Each widget with a control to move and the values it is moved through.
@@ -58,6 +60,7 @@ MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "mask painter": (mask_painter, "row", [1, 3, 5, 7]),
     "parameter calculator": (parameter_calculator, "n_layers", [1, 12, 32, 80]),
     "padding lab": (padding_lab, "n_pads", [0, 30, 60, 124]),
+    "translate": (lambda: translate_and_inspect(train_translator().model), "step", [1, 4, 7, 10]),
     "bug clinic": (bug_clinic, "next_patient", [1, 2, 3, 4]),
     "norm explorer": (norm_explorer, "scale", [-2.0, -0.5, 0.5, 2.0]),
     "depth and gradient": (depth_and_gradient, "depth", [2, 8, 16, 24]),

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
 from transformer_lab.draw.diagrams.block import block_orders
 from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
+from transformer_lab.draw.diagrams.cross_attention import cross_attention, encoder_decoder
 from transformer_lab.draw.diagrams.heads import head_patterns, multiple_heads
 from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
 from transformer_lab.draw.diagrams.parameters import block_areas
@@ -22,8 +23,9 @@ from transformer_lab.draw.diagrams.recurrence import gru_cell, lstm_cell, rnn_ch
 
 __all__ = [
     "ALT", "LESSONS", "attention_flow", "available_lessons", "block_areas", "block_orders", "causal_triangle",
-    "content_plus_position", "course_map", "draw_all", "gru_cell", "head_patterns", "learning_loop", "lstm_cell",
-    "multiple_heads", "padding_bug", "rhythm", "rnn_chain", "svg", "write_all",
+    "content_plus_position", "course_map", "cross_attention", "draw_all", "encoder_decoder", "gru_cell",
+    "head_patterns", "learning_loop", "lstm_cell", "multiple_heads", "padding_bug", "rhythm", "rnn_chain", "svg",
+    "write_all",
 ]  # fmt: skip
 
 ALT = {
@@ -79,6 +81,19 @@ ALT = {
         "an output of 4 by 64. The eight outputs stand side by side as 4 by 512, and the matrix W_O mixes them to the "
         "output, 4 by 512."
     ),
+    "encoder_decoder": (
+        "The encoder–decoder of 2017. Left, the encoder: the tokens the, white, cow, their embeddings and positions, "
+        "then six blocks of self-attention and feed-forward, each followed by add and norm. Its output is the memory, "
+        "one vector for each source token, made once. Right, the decoder: start, la, vache, then six blocks of causal "
+        "self-attention, cross-attention and feed-forward, then a linear layer and softmax, which say la, vache, "
+        "blanche. Keys and values go from the memory to every cross-attention; the queries are the decoder's own."
+    ),
+    "cross_attention": (
+        "Cross-attention of one head. Three decoder states, for start, la and vache, make three queries. A memory of "
+        "five source places, the, white, cow and two pads, makes five keys and five values. Queries times keys give "
+        "weights of 3 by 5, target by source: the columns of the pads are hatched, and there is no triangle. Weights "
+        "times values give an output of 3 by d_v."
+    ),
     "head_patterns": (
         "Illustrative, drawn by hand: four maps over the words the cat saw the cat run. Previous token: a line below "
         "the diagonal. First token: the first column. Same word: every copy of the query's word. Everything alike: "
@@ -122,6 +137,8 @@ def draw_all(available: Collection[int]) -> dict[str, Figure]:
         "lstm_cell": lstm_cell(),
         "gru_cell": gru_cell(),
         "multiple_heads": multiple_heads(),
+        "encoder_decoder": encoder_decoder(),
+        "cross_attention": cross_attention(),
         "head_patterns": head_patterns(),
         "block_areas": block_areas(),
         "block_orders": block_orders(),
