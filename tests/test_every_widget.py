@@ -11,8 +11,7 @@ from transformer_lab import widgets
 from transformer_lab.experiments.attention_walk import walk_attention
 from transformer_lab.experiments.extrapolation import LookingBack
 from transformer_lab.experiments.one_or_two_heads import train_reader
-from transformer_lab.experiments.translation import translator_config
-from transformer_lab.model.families import build
+from transformer_lab.experiments.translation import train_translator
 from transformer_lab.tasks.words import WORDS
 from transformer_lab.widgets.attention_explorer import attention_explorer
 from transformer_lab.widgets.block_walk import block_walk
@@ -54,7 +53,7 @@ MAKERS = {
     "rope_lookalikes": lambda: rope_lookalikes(LookingBack("rope")),
     "scaling_sweep": scaling_sweep,
     "sinusoid_clock": sinusoid_clock,
-    "translate_and_inspect": lambda: translate_and_inspect(build(translator_config()).eval(), step=1),
+    "translate_and_inspect": lambda: translate_and_inspect(train_translator(stages=((1, 1e-3),)), step=1),
 }
 # What the browser draws as something the Tab key stops at.
 REACHABLE = (

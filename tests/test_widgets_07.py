@@ -19,13 +19,18 @@ SHORTEST = "I see him"
 
 
 @pytest.fixture(scope="module")
-def model():
-    return train_translator(stages=((150, 5e-3), (50, 1e-3))).model
+def translator():
+    return train_translator(stages=((150, 5e-3), (50, 1e-3)))
+
+
+@pytest.fixture(scope="module")
+def model(translator):
+    return translator.model
 
 
 @pytest.fixture
-def widget(model):
-    return translate_and_inspect(model)
+def widget(translator):
+    return translate_and_inspect(translator)
 
 
 @pytest.fixture(params=["screen", "projector"])
@@ -124,12 +129,12 @@ def test_a_shorter_sentence_pulls_the_step_back(widget):
     assert widget.error is None and widget.result.step == widget.controls["step"].max < 10
 
 
-def test_openings_that_cannot_be_shown_are_refused(model):
+def test_openings_that_cannot_be_shown_are_refused(translator):
     with pytest.raises(ValueError, match="“kat” is not in this grammar"):
-        translate_and_inspect(model, sentence="the kat sees me")
+        translate_and_inspect(translator, sentence="the kat sees me")
     with pytest.raises(ValueError, match="'step' starts at 99, outside its limits"):
-        translate_and_inspect(model, step=99)
-    assert translate_and_inspect(model, sentence="she sees me", step=1).values["example"] == OWN
+        translate_and_inspect(translator, step=99)
+    assert translate_and_inspect(translator, sentence="she sees me", step=1).values["example"] == OWN
 
 
 def test_the_pointer_reads_every_written_row_where_it_is_drawn(widget):

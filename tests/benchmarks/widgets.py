@@ -60,7 +60,7 @@ MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "mask painter": (mask_painter, "row", [1, 3, 5, 7]),
     "parameter calculator": (parameter_calculator, "n_layers", [1, 12, 32, 80]),
     "padding lab": (padding_lab, "n_pads", [0, 30, 60, 124]),
-    "translate": (lambda: translate_and_inspect(train_translator().model), "step", [1, 4, 7, 10]),
+    "translate": (lambda: translate_and_inspect(train_translator()), "step", [1, 4, 7, 10]),
     "bug clinic": (bug_clinic, "next_patient", [1, 2, 3, 4]),
     "norm explorer": (norm_explorer, "scale", [-2.0, -0.5, 0.5, 2.0]),
     "depth and gradient": (depth_and_gradient, "depth", [2, 8, 16, 24]),

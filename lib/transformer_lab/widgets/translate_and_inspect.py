@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any
 
 from transformer_lab.draw.translation import TranslationPicture
+from transformer_lab.experiments.translation import TrainedTranslator
 from transformer_lab.experiments.translation_steps import Translation, TranslationStep, translate_and_record
-from transformer_lab.model.families import EncoderDecoder
 from transformer_lab.tasks.translation import translate
 from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
@@ -24,15 +24,15 @@ EXAMPLES = (
 )
 
 
-def translate_and_inspect(model: EncoderDecoder, *, sentence: str = EXAMPLES[0], step: int = 3) -> Explorer:
+def translate_and_inspect(translator: TrainedTranslator, *, sentence: str = EXAMPLES[0], step: int = 3) -> Explorer:
     """A trained translator on one sentence of the grammar, one target word at a time.
 
     Args:
-        model: from `transformer_lab.experiments.translation.train_translator`.
+        translator: from `transformer_lab.experiments.translation.train_translator`.
         sentence: the English one to begin with, in the words of `transformer_lab.tasks.translation`.
         step: which target word is looked at first, counted from 1.
     """
-    typed = _Typed(model, sentence)
+    typed = _Typed(translator, sentence)
     most = len(typed.translation(sentence, False).written)
     return Explorer(
         controls={
@@ -53,10 +53,10 @@ def translate_and_inspect(model: EncoderDecoder, *, sentence: str = EXAMPLES[0],
 class _Typed:
     """The last sentence that could be read: it stays in use until another one can be."""
 
-    def __init__(self, model: EncoderDecoder, sentence: str) -> None:
+    def __init__(self, translator: TrainedTranslator, sentence: str) -> None:
         @cache  # stepping through a sentence translates it once
         def translation(sentence: str, cut: bool) -> Translation:
-            return translate_and_record(model, translate(sentence), cut=cut)
+            return translate_and_record(translator.model, translate(sentence), cut=cut)
 
         self.translation = translation
         self._sentence, self.example = sentence, sentence if sentence in EXAMPLES else OWN
