@@ -191,13 +191,19 @@ def test_the_gradient_of_a_block_is_the_one_that_backward_leaves():
     assert found == pytest.approx(by_hand, rel=1e-4)
 
 
-def test_likeness_is_1_for_equal_tokens():
+@pytest.mark.parametrize(
+    ("vectors", "expected"),
+    [
+        ([[1, 0], [2, 0], [9, 0]], 1),
+        ([[1, 0], [0, 1], [0, 1]], 1 / 3),  # the pairs' cosines are 0, 0 and 1
+        ([[1, 0], [-3, 0], [0, 2]], -1 / 3),
+    ],
+)
+def test_likeness_is_the_mean_cosine_of_two_different_tokens(vectors, expected):
     model = language_model(1)
-    nn.init.zeros_(model.embedding.token.weight)
-    same = agreement.draw(2, torch.Generator().manual_seed(0))
-    assert likeness(model, same) < 1  # positions still tell them apart
-    model.decoder.register_forward_hook(lambda module, args, output: torch.ones_like(output))
-    assert likeness(model, same) == pytest.approx(1)
+    model.decoder.register_forward_hook(lambda module, args, output: torch.tensor([vectors], dtype=torch.float32))
+    model.head = nn.Identity()
+    assert likeness(model, torch.tensor([[1, 2, 3]])) == pytest.approx(expected)
 
 
 def test_the_model_without_norms_or_shortcuts_has_none():
