@@ -99,6 +99,8 @@ def test_encoding_and_decoding_undo_each_other(words):
     [
         (lambda: cloze.encode(["the", "dog"]), "“the” is not a word of this language. It has: this, that"),
         (lambda: cloze.encode(["x" * 500]), "is not a word"),
+        (lambda: cloze.encode(["<mask>"]), "“<mask>” is not a word"),
+        (lambda: cloze.check_words(["<gap>"]), "“<gap>” is not a word"),
         (lambda: cloze.encode(["old"] * 7), "There are 7 words; a sentence of this language has at most 6"),
         (lambda: cloze.best_accuracy("up"), "side is 'up'; it must be one of left, right, both"),
     ],

@@ -10,6 +10,7 @@ import pytest
 from transformer_lab import widgets
 from transformer_lab.experiments.attention_walk import walk_attention
 from transformer_lab.experiments.extrapolation import LookingBack
+from transformer_lab.experiments.objectives import train_family
 from transformer_lab.experiments.one_or_two_heads import train_reader
 from transformer_lab.experiments.translation import train_translator
 from transformer_lab.tasks.words import WORDS
@@ -18,6 +19,7 @@ from transformer_lab.widgets.block_walk import block_walk
 from transformer_lab.widgets.bug_clinic import bug_clinic
 from transformer_lab.widgets.depth_and_gradient import depth_and_gradient
 from transformer_lab.widgets.explorer import Explorer
+from transformer_lab.widgets.fill_the_blank import fill_the_blank
 from transformer_lab.widgets.gate_explorer import gate_explorer
 from transformer_lab.widgets.gradient_gap import gradient_gap
 from transformer_lab.widgets.head_grid import head_grid
@@ -32,6 +34,7 @@ from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope
 from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
 from transformer_lab.widgets.scaling_sweep import scaling_sweep
 from transformer_lab.widgets.translate_and_inspect import translate_and_inspect
+from transformer_lab.widgets.wiring_selector import wiring_selector
 
 MAKERS = {
     "alibi_slopes_explorer": alibi_slopes_explorer,
@@ -39,6 +42,9 @@ MAKERS = {
     "block_walk": block_walk,
     "bug_clinic": bug_clinic,
     "depth_and_gradient": depth_and_gradient,
+    "fill_the_blank": lambda: fill_the_blank(
+        *(train_family(family, steps=1).model for family in ("encoder-only", "decoder-only"))
+    ),
     "gate_explorer": gate_explorer,
     "gradient_gap": gradient_gap,
     "head_grid": lambda: head_grid(train_reader(4, n_heads=4, steps=1)),
@@ -54,6 +60,7 @@ MAKERS = {
     "scaling_sweep": scaling_sweep,
     "sinusoid_clock": sinusoid_clock,
     "translate_and_inspect": lambda: translate_and_inspect(train_translator(stages=((1, 1e-3),)), step=1),
+    "wiring_selector": wiring_selector,
 }
 # What the browser draws as something the Tab key stops at.
 REACHABLE = (

@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 
 from transformer_lab.draw import style
 from transformer_lab.experiments.extrapolation import LookingBack
+from transformer_lab.experiments.objectives import train_family
 from transformer_lab.experiments.one_or_two_heads import train_reader
 from transformer_lab.experiments.translation import train_translator
 from transformer_lab.lesson import begin
@@ -27,6 +28,7 @@ from transformer_lab.widgets.block_walk import block_walk
 from transformer_lab.widgets.bug_clinic import bug_clinic
 from transformer_lab.widgets.depth_and_gradient import depth_and_gradient
 from transformer_lab.widgets.explorer import Explorer
+from transformer_lab.widgets.fill_the_blank import fill_the_blank
 from transformer_lab.widgets.gate_explorer import gate_explorer
 from transformer_lab.widgets.gradient_gap import gradient_gap
 from transformer_lab.widgets.head_grid import head_grid
@@ -41,6 +43,7 @@ from transformer_lab.widgets.position_schemes import alibi_slopes_explorer, rope
 from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
 from transformer_lab.widgets.scaling_sweep import scaling_sweep
 from transformer_lab.widgets.translate_and_inspect import translate_and_inspect
+from transformer_lab.widgets.wiring_selector import wiring_selector
 
 BUDGET = 1 / 5
 # Each widget with a control to move and the values it is moved through.
@@ -65,6 +68,11 @@ MOVES: dict[str, tuple[Callable[[], Explorer], str, list]] = {
     "norm explorer": (norm_explorer, "scale", [-2.0, -0.5, 0.5, 2.0]),
     "depth and gradient": (depth_and_gradient, "depth", [2, 8, 16, 24]),
     "block walk": (block_walk, "token", [0, 2, 4, 5]),
+    "wiring selector": (wiring_selector, "asks", [1, 2, 4, 5]),
+    "fill the blank": (
+        lambda: fill_the_blank(*(train_family(family, steps=1).model for family in ("encoder-only", "decoder-only"))),
+        "blank", [0, 1, 2, 3],
+    ),
 }
 
 

@@ -11,6 +11,7 @@ side can do is known exactly: `best_accuracy`.
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -40,18 +41,27 @@ WORDS = (*SPECIALS, *itertools.chain.from_iterable(WORDS_OF.values()))
 LENGTH = len(SLOTS) + 2  # with <start> and <end>
 
 
-def encode(words: Sequence[str]) -> list[int]:
-    """Token ids of words with ``<start>`` before and ``<end>`` after them, padded to ``LENGTH``.
+def check_words(words: Sequence[str]) -> None:
+    """Refuse what is no word of the language, special tokens included, and more words than a sentence holds.
 
     Raises:
-        ValueError: a word that the language does not have, or more words than a sentence holds.
+        ValueError: the message lists the words of the language.
     """
     for word in words:
-        if word not in WORDS:
+        if word not in WORDS or word in SPECIALS:
             listed = "; ".join(", ".join(words) for words in WORDS_OF.values())
             raise ValueError(f"“{word[:20]}” is not a word of this language. It has: {listed}.")
     if len(words) > len(SLOTS):
         raise ValueError(f"There are {len(words)} words; a sentence of this language has at most {len(SLOTS)}.")
+
+
+def encode(words: Sequence[str]) -> list[int]:
+    """Token ids of words, perhaps with a ``<gap>``, ``<start>`` before and ``<end>`` after, padded to ``LENGTH``.
+
+    Raises:
+        ValueError: from `check_words`.
+    """
+    check_words([word for word in words if word != GAP])
     ids = [START_ID, *map(WORDS.index, words), END_ID]
     return ids + [PAD_ID] * (LENGTH - len(ids))
 
@@ -75,6 +85,7 @@ def fitting_words(words: Sequence[str], place: int) -> tuple[str, ...]:
     )
 
 
+@cache
 def best_accuracy(side: str) -> dict[str, float]:
     """For each slot, how often the best reader of that side fills it rightly, over all sentences.
 

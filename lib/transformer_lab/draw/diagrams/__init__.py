@@ -15,6 +15,7 @@ from transformer_lab.draw.diagrams.attention import attention_flow, rhythm
 from transformer_lab.draw.diagrams.block import block_orders
 from transformer_lab.draw.diagrams.course import LESSONS, course_map, learning_loop
 from transformer_lab.draw.diagrams.cross_attention import cross_attention, encoder_decoder
+from transformer_lab.draw.diagrams.families import three_families
 from transformer_lab.draw.diagrams.heads import head_patterns, multiple_heads
 from transformer_lab.draw.diagrams.masks import causal_triangle, padding_bug
 from transformer_lab.draw.diagrams.parameters import block_areas
@@ -25,7 +26,7 @@ __all__ = [
     "ALT", "LESSONS", "attention_flow", "available_lessons", "block_areas", "block_orders", "causal_triangle",
     "content_plus_position", "course_map", "cross_attention", "draw_all", "encoder_decoder", "gru_cell",
     "head_patterns", "learning_loop", "lstm_cell", "multiple_heads", "padding_bug", "rhythm", "rnn_chain", "svg",
-    "write_all",
+    "three_families", "write_all",
 ]  # fmt: skip
 
 ALT = {
@@ -110,6 +111,13 @@ ALT = {
         "stream passes through every norm. Pre-norm, x plus f of norm of x: norm, attention, plus, then norm, "
         "feed-forward, plus; the stream meets one norm, after all blocks."
     ),
+    "three_families": (
+        "The three families side by side. Encoder-only: these, mask, dogs go into encoder blocks, in which every token "
+        "reads every token, and at the mask comes out old, the hidden word. Decoder-only: these, old, dogs go into "
+        "decoder blocks whose map is a lower triangle, and each place says the next word: old, dogs, barked. "
+        "Encoder–decoder: a gap and dogs go into encoder blocks; start and these go into decoder blocks, which also "
+        "read all of the encoder's output, and say the next target words, these and old."
+    ),
     "learning_loop": (
         "A loop of four steps: predict an answer, build the idea in a few lines, look at it and move it, check the "
         "claim and your own code; then predict again."
@@ -142,6 +150,7 @@ def draw_all(available: Collection[int]) -> dict[str, Figure]:
         "head_patterns": head_patterns(),
         "block_areas": block_areas(),
         "block_orders": block_orders(),
+        "three_families": three_families(),
         "learning_loop": learning_loop(),
     }
 
