@@ -35,6 +35,7 @@ from transformer_lab.widgets.rope_lookalikes import rope_lookalikes
 from transformer_lab.widgets.scaling_sweep import scaling_sweep
 from transformer_lab.widgets.translate_and_inspect import translate_and_inspect
 from transformer_lab.widgets.wiring_selector import wiring_selector
+from transformer_lab.widgets.work_against_rule import work_against_rule
 
 MAKERS = {
     "alibi_slopes_explorer": alibi_slopes_explorer,
@@ -61,6 +62,7 @@ MAKERS = {
     "sinusoid_clock": sinusoid_clock,
     "translate_and_inspect": lambda: translate_and_inspect(train_translator(stages=((1, 1e-3),)), step=1),
     "wiring_selector": wiring_selector,
+    "work_against_rule": work_against_rule,
 }
 # What the browser draws as something the Tab key stops at.
 REACHABLE = (
@@ -96,8 +98,14 @@ def test_it_opens_with_a_picture_and_a_sentence(widget):
     assert widget.error is None and widget.png and widget.sentence.endswith(".")
 
 
+def in_rows(parts):
+    """The controls of rows, and of rows folded away."""
+    boxes = (ipywidgets.Box, ipywidgets.Accordion)
+    return [found for part in parts for found in (in_rows(part.children) if isinstance(part, boxes) else [part])]
+
+
 def test_every_control_is_labelled_reachable_and_shown_once(widget):
-    shown = [control for row in widget.children[:-1] for control in row.children]
+    shown = in_rows(widget.children[:-1])
     assert all(control in shown for control in widget.controls.values())
     assert len(shown) == len({control.model_id for control in shown})
     labels = [control.description for control in shown]

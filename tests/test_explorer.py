@@ -371,6 +371,18 @@ def test_every_control_stands_in_one_row():
             bars(rows=rows)
 
 
+def test_rarer_controls_are_folded_away_and_still_drive_the_picture():
+    widget = bars(rows=(("n",),), folded=(("chosen",), ("broken",)))
+    row, fold, _ = widget.children
+    assert [control.description for control in row.children] == ["bars"]
+    assert [[c.description for c in line.children] for line in fold.children[0].children] == [["amber bar"], ["break"]]
+    assert fold.titles == ("More settings",) and fold.selected_index is None
+    before = widget.png
+    assert widget.set(chosen=3).png != before
+    with pytest.raises(ValueError, match="it must name each of n, chosen, broken once"):
+        bars(rows=(("n", "chosen"),), folded=(("chosen", "broken"),))
+
+
 def test_reset_brings_the_opening_back():
     widget = bars(reset=True)
     png, values = widget.png, widget.values

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from transformer_lab.accounting.memory import PRECISIONS, bytes_of, format_bytes, training_bytes
+from transformer_lab.accounting.memory import PRECISIONS, bytes_of, format_bytes
 from transformer_lab.accounting.named_models import NAMED_MODELS
 from transformer_lab.accounting.parameters import ParameterCount, count_parameters
 from transformer_lab.model.config import TransformerConfig
@@ -60,9 +60,8 @@ class Calculation:
 
     @property
     def bytes_table(self) -> tuple[tuple[str, str, str], ...]:
-        """The bytes of the weights at each precision, and what training keeps, in decimal and in binary units."""
+        """The bytes of the weights at each precision, in decimal and in binary units."""
         sizes = {precision: bytes_of(self.total, precision) for precision in PRECISIONS}
-        sizes["training"] = sum(training_bytes(self.total).values())
         return tuple((name, format_bytes(size), format_bytes(size, binary=True)) for name, size in sizes.items())
 
 

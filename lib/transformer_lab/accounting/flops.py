@@ -4,6 +4,7 @@ A product of (n, a) and (a, b) takes n · a · b multiplications and as many add
 else (norms, softmax, activations, adding biases) is left out, as torch's own counter does. A look-up is no product.
 """
 
+from transformer_lab.accounting.parameters import count_parameters
 from transformer_lab.model.config import TransformerConfig
 from transformer_lab.model.feedforward import GATED
 
@@ -56,6 +57,13 @@ def rule_of_thumb(n_parameters: int, n_tokens: int) -> int:
     It forgets the attention scores, counts look-ups, biases and norms as products, and counts shared layers once.
     """
     return 6 * n_parameters * n_tokens
+
+
+def against_the_rule(config: TransformerConfig, length: int, *, scores: bool = True) -> float:
+    """The forward work of one sequence, with or without the attention scores, over the rule's 2 · N · tokens."""
+    work = forward_flops(config, length)
+    counted = sum(work.values()) - (0 if scores else work["attention scores"])
+    return 3 * counted / rule_of_thumb(count_parameters(config).total, length)
 
 
 def _mixing(config: TransformerConfig) -> int:

@@ -52,8 +52,8 @@ class ParameterBarPicture(SheetPicture):
             y = ROWS + (row + 0.5) * ROW - 0.1
             self.text(BYTES, y, precision, size="small", ha="left")
             self._bytes += self.stamps([(DECIMAL, y), (BINARY, y)], ha="right")
-        words = "training: weights, gradients and\ntwo Adam moments, in float32"
-        self.text(BYTES, HEIGHT - 0.47, words, size="small", ha="left", color=style.MUTED)
+        words = "a GB is 10⁹ bytes,\na GiB is 2³⁰ bytes"
+        self.text(BYTES, ROWS + 5.8 * ROW, words, size="small", ha="left", color=style.MUTED)
 
     @staticmethod
     def size(result: Any) -> tuple[float, float]:

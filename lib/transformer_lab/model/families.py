@@ -18,6 +18,7 @@ from transformer_lab.model.embedding import Embedding, check_padding_mask, make_
 from transformer_lab.model.norms import make_norm
 from transformer_lab.model.positions import NoPositions
 
+IN_ATTENTION = ("rope", "alibi", "relative")  # the other schemes act once, on the embeddings
 Mask = Bool[Tensor, "batch 1 1 key"]
 Hidden = Float[Tensor, "batch length d_model"]
 
@@ -42,7 +43,7 @@ class Stack(nn.Module):
                 d_head=config.d_head,
                 bias=config.bias,
                 dropout=config.dropout,
-                position=scheme,
+                position=scheme if config.position in IN_ATTENTION else None,
             )
 
         self.causal = causal

@@ -12,12 +12,7 @@ from transformer_lab.practice import progress, sentences
 from transformer_lab.practice.checking import FunctionExercise
 from transformer_lab.practice.exercises.attention import ATTENTION
 from transformer_lab.practice.exercises.attention_steps import ATTENTION_STEPS
-from transformer_lab.practice.exercises.counting import (
-    BLOCK_PARAMETERS,
-    CACHE_BYTES,
-    CROSSING_WIDTH,
-    MODEL_PARAMETERS,
-)
+from transformer_lab.practice.exercises.counting import BLOCK_PARAMETERS, CACHE_BYTES
 from transformer_lab.practice.exercises.cross_attention import CROSS_ATTENTION
 from transformer_lab.practice.exercises.feed_forward import FEED_FORWARD
 from transformer_lab.practice.exercises.greedy_translation import GREEDY_TRANSLATION
@@ -31,6 +26,7 @@ from transformer_lab.practice.exercises.pre_norm_block import PRE_NORM_BLOCK
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
 from transformer_lab.practice.exercises.safe_softmax import SAFE_SOFTMAX
 from transformer_lab.practice.exercises.start import N_PAIRS
+from transformer_lab.practice.exercises.totals import CROSSING_WIDTH, MODEL_PARAMETERS
 from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.values import ValueExercise
 
@@ -210,14 +206,14 @@ def block_parameters(my_block_parameters: Callable) -> Feedback:
 
 
 def model_parameters(my_total: object) -> Feedback:
-    """Check the total of a small decoder, worked out by hand; its sizes stand in ``exercises/counting.py``."""
+    """Check the total of a small decoder, worked out by hand; its sizes stand in ``exercises/totals.py``."""
     return _checked(MODEL_PARAMETERS, my_total)
 
 
 def crossing_width(my_width: object) -> Feedback:
     """Check the width at which all blocks of a model together hold as much as its tied embedding.
 
-    The vocabulary and the number of blocks stand in ``exercises/counting.py``.
+    The vocabulary and the number of blocks stand in ``exercises/totals.py``.
     """
     return _checked(CROSSING_WIDTH, my_width)
 

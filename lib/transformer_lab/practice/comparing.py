@@ -196,16 +196,19 @@ def _figures(given: object, expected: object) -> tuple[str, str]:
     """Both numbers, with as few digits as tell them apart."""
     pair = [value.item() if isinstance(value, torch.Tensor) else value for value in (given, expected)]
     for digits in range(4, 18):
-        first, second = (_figure(number, digits) for number in pair)
+        first, second = (figure(number, digits) for number in pair)
         if first != second:
             break
     return first, second
 
 
-def _figure(number: object, digits: int) -> str:
-    if isinstance(number, int):
-        return str(number) if abs(number) < 10**15 else f"{Decimal(number):.{digits - 1}e}"
-    return f"{number:.{digits}g}"
+def figure(number: float, digits: int = 4) -> str:
+    """A whole number to the last digit, with commas; any other with so many digits."""
+    if isinstance(number, bool):
+        return str(number)
+    if abs(number) < 10**15 and number == int(number):
+        return f"{int(number):,}"
+    return f"{Decimal(number):.{digits - 1}e}" if isinstance(number, int) else f"{number:.{digits}g}"
 
 
 def _dtype(tensor: torch.Tensor) -> str:

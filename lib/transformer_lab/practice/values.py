@@ -74,7 +74,7 @@ class ValueExercise:
         """Which numbers are off. The right ones stay unsaid, because the learner is working them out."""
         numbers = list(zip(given.flatten(), expected.flatten(), strict=True))
         off = [i for i, (mine, right) in enumerate(numbers) if not comparing.same(right, mine, self.tolerance)]
-        yours = sentences.join([f"{float(numbers[i][0]):.4g}" for i in off])
+        yours = sentences.join([comparing.figure(float(numbers[i][0])) for i in off])
         if len(numbers) == 1:
             return f"You have {yours}. Work it out once more."
         places = sentences.join([str(i + 1) for i in off])

@@ -34,6 +34,7 @@ class Explorer(ipywidgets.VBox):
             (the query tokens to the sentence, say). It may return what the learner should fix; that is shown, and
             the picture is drawn all the same.
         rows: the names of the controls, a row each; without it all stand in one row that wraps.
+        folded: rows of rarer controls, which stand folded away below the others.
         reset: whether a button brings the opening values back.
 
     Attributes:
@@ -49,6 +50,7 @@ class Explorer(ipywidgets.VBox):
         controls: Mapping[str, ipywidgets.Widget] | None = None,
         adjust: Callable[[Mapping[str, ipywidgets.Widget]], str | None] | None = None,
         rows: Sequence[Sequence[str]] | None = None,
+        folded: Sequence[Sequence[str]] = (),
         reset: bool = False,
     ) -> None:
         self.controls = dict(controls or {})
@@ -64,15 +66,15 @@ class Explorer(ipywidgets.VBox):
         self.error: str | None = None
         self._view = ipywidgets.HTML()
         rows = rows or ([list(self.controls)] if self.controls else [])
-        if sorted(name for names in rows for name in names) != sorted(self.controls):
-            raise ValueError(f"rows is {rows!r}; it must name each of {', '.join(self.controls)} once.")
+        if sorted(name for names in (*rows, *folded) for name in names) != sorted(self.controls):
+            raise ValueError(f"rows is {(*rows, *folded)!r}; it must name each of {', '.join(self.controls)} once.")
         lines = [[self.controls[name] for name in names] for names in rows]
         self._opening = self.values
         if reset:
             button = press("Reset")
             button.on_click(lambda _: self.set(**self._opening))
             lines[-1].append(button)
-        super().__init__([*map(_row, lines), self._view])
+        super().__init__([*map(_row, lines), *self._fold(folded), self._view])
         self.add_class("tl-explorer")
         for control in self.controls.values():
             control.observe(self._on_change, names="value")
@@ -123,6 +125,10 @@ class Explorer(ipywidgets.VBox):
                 _assign(self.controls[name], values[name])
                 with suppress(Exception):  # the redraw fits them again, and says what is wrong
                     self._fit()
+
+    def _fold(self, rows: Sequence[Sequence[str]]) -> list[ipywidgets.Accordion]:
+        lines = [_row([self.controls[name] for name in names]) for names in rows]
+        return [ipywidgets.Accordion([ipywidgets.VBox(lines)], titles=("More settings",))] if lines else []
 
     def _fit(self) -> str | None:
         with self._holding():

@@ -20,12 +20,14 @@ PRESETS = {name: settings_of(named.config) for name, named in NAMED_MODELS.items
 
 ROWS = (
     ("model", "family"),
-    ("d_model", "n_layers", "n_decoder_layers"),
-    ("n_heads", "n_kv_heads", "d_head"),
-    ("d_ff", "activation", "norm", "norm_order", "bias"),
-    ("vocab", "d_embedding", "tie_embeddings", "vocab_head"),
+    ("d_model", "d_ff", "vocab"),
+    ("n_layers", "n_heads", "n_kv_heads"),
+    ("activation", "tie_embeddings", "share_layers", "d_embedding"),
+)
+RARER = (
+    ("d_head", "n_decoder_layers", "norm", "norm_order", "bias"),
     ("position", "n_positions", "n_buckets", "n_segments"),
-    ("share_layers", "embedding_norm", "class_token", "pooler", "n_classes", "d_patch"),
+    ("vocab_head", "embedding_norm", "class_token", "pooler", "n_classes", "d_patch"),
 )
 
 
@@ -41,6 +43,7 @@ def parameter_calculator(model: str = "Llama-2-7B") -> Explorer:
     return Explorer(
         controls={"model": menu} | _dimensions(PRESETS[model]),
         rows=ROWS,
+        folded=RARER,
         adjust=_presets(model),
         compute=calculate,
         picture=ParameterBarPicture,
@@ -53,13 +56,13 @@ def _dimensions(at: Mapping[str, object]) -> dict[str, ipywidgets.Widget]:
     number, toggle = controls.number, controls.toggle
     return {
         "family": controls.choice("family", FAMILIES, at["family"]),
-        "d_model": controls.slider("d_model", 8, WIDEST, at["d_model"], 8),
+        "d_model": number("d_model", 8, WIDEST, at["d_model"], 8),
         "n_layers": controls.slider("n_layers", 1, DEEPEST, at["n_layers"]),
         "n_decoder_layers": controls.slider("n_decoder_layers", 0, DEEPEST, at["n_decoder_layers"]),
         "n_heads": controls.slider("n_heads", 1, MOST_HEADS, at["n_heads"]),
         "n_kv_heads": controls.slider("n_kv_heads", 0, MOST_HEADS, at["n_kv_heads"]),
         "d_head": controls.slider("d_head", 0, 1024, at["d_head"]),
-        "d_ff": controls.slider("d_ff", 8, 4 * WIDEST, at["d_ff"], 8),
+        "d_ff": number("d_ff", 8, 4 * WIDEST, at["d_ff"], 8),
         "activation": controls.choice("activation", ACTIVATIONS, at["activation"]),
         "norm": controls.choice("norm", ("layernorm", "rmsnorm"), at["norm"]),
         "norm_order": controls.choice("norm_order", ("pre", "post"), at["norm_order"]),

@@ -103,8 +103,8 @@ ALT = {
     "block_areas": (
         "The matrices of one block as rectangles whose areas are numbers of parameters. Attention: W_Q, W_K, W_V and "
         "W_O, each d by d, 4 d squared in all. Feed-forward: up, d by 4d, and down, 4d by d, 8 d squared in all; "
-        "dashed, a third matrix of d by 4d if there is a gate, which makes 12 d squared into 16. Norms and biases, "
-        "13 d, are a thin line: 0.2% of the block at d = 512."
+        "dashed, a third matrix of d by 4d if there is a gate. A plain block holds 12 d squared, a gated one 16. "
+        "Biases and norms, 13 d, are a thin line: 0.2% of a plain block at d = 512."
     ),
     "block_orders": (
         "Two columns. Post-norm, norm of x plus f of x: attention, plus, norm, then feed-forward, plus, norm; the "

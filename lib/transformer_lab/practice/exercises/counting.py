@@ -1,13 +1,12 @@
-"""Lesson 09: a block and a model counted, the width at which the blocks outweigh the vocabulary, the K/V cache."""
+"""Lesson 09: a block counted and a K/V cache weighed, by functions."""
 
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output
-from transformer_lab.practice.values import KnownValue, ValueExercise
 
 
 def block_with_faults(
     d_model: int, n_heads: int, d_head: int, n_kv_heads: int, d_ff: int, gated: bool, *, output: str = "counted",
     width: str = "d_model", projections: str = "all heads at once", shared: bool = True, matrices: str = "by kind",
-    biases: bool = False, norms: str = "none",
+    biases: bool = False, norms: str = "none", attention: str = "counted", whole: str = "counted",
 ) -> int:  # fmt: skip
     """The matrices of one block: attention and feed-forward layer, without biases and norms."""
     queries, keys = n_heads * d_head, (n_kv_heads if shared else n_heads) * d_head
@@ -16,12 +15,22 @@ def block_with_faults(
     elif projections == "every head whole":
         queries, keys = n_heads * queries, n_kv_heads * n_heads * d_head
     into = {"d_model": d_model, "d_head": d_head, "queries": queries}[width]
-    attention = into * queries + 2 * into * keys + (queries * into if output == "counted" else 0)
-    n_matrices = {"by kind": 3 if gated else 2, "two": 2, "three": 3, "one": 1}[matrices]
-    total = attention + n_matrices * d_model * d_ff
+    w_q = d_model**2 if output == "d_model², like W_Q" else into * queries
+    w_o = {
+        "counted": queries * into, "forgotten": 0, "key/value heads": keys * into, "d_model²": d_model**2,
+        "d_model², like W_Q": d_model**2,
+    }[output]  # fmt: skip
+    four = {"counted": w_q + 2 * into * keys + w_o, "4 · d_model²": 4 * d_model**2, "forgotten": 0}[attention]
+    n_matrices = {
+        "by kind": 3 if gated else 2, "two": 2, "three": 3, "one": 1, "none": 0, "two a gate": 4 if gated else 2,
+    }[matrices]  # fmt: skip
+    total = {
+        "counted": four + n_matrices * d_model * d_ff, "12 · d_model²": 12 * d_model**2,
+        "12 or 16 · d_model²": (16 if gated else 12) * d_model**2,
+    }[whole]  # fmt: skip
     if biases:
         total += queries + 2 * keys + d_model + (n_matrices - 1) * d_ff + d_model
-    return total + {"none": 0, "scales": 2 * d_model, "scales and shifts": 4 * d_model}[norms]
+    return total + {"none": 0, "scales": 2, "scales and shifts": 4, "and biases": 13}[norms] * d_model
 
 
 BLOCK_PARAMETERS = FunctionExercise(
@@ -41,6 +50,43 @@ BLOCK_PARAMETERS = FunctionExercise(
             "The output projection is forgotten",
             "After the heads are joined, W_O brings them back to d_model: one more matrix of "
             "n_heads · d_head × d_model.",
+        ),
+        Mistake(
+            {"output": "d_model²"},
+            "W_O is taken for a square of d_model",
+            "W_O goes from all heads, n_heads · d_head, to d_model. That is a square only when the two are equal.",
+        ),
+        Mistake(
+            {"output": "d_model², like W_Q"},
+            "W_Q and W_O are taken for squares of d_model",
+            "On one side of each stands n_heads · d_head, which need not be d_model.",
+        ),
+        Mistake(
+            {"output": "key/value heads"},
+            "W_O is counted with the key/value heads",
+            "Every query head has an output, also when heads share keys and values: W_O reads n_heads · d_head.",
+        ),
+        Mistake(
+            {"attention": "4 · d_model²"},
+            "Attention is counted as 4 · d_model²",
+            "That holds when n_heads · d_head is d_model and no keys are shared. Here neither need be so: count W_Q, "
+            "W_K, W_V and W_O one by one.",
+        ),
+        Mistake(
+            {"attention": "forgotten"},
+            "Only the feed-forward layer is counted",
+            "A block also holds the four matrices of attention.",
+        ),
+        Mistake(
+            {"whole": "12 · d_model²"},
+            "12 · d_model² is the special case",
+            "It needs n_heads · d_head = d_model, d_ff = 4 · d_model, no gate and no shared heads. The arguments say "
+            "what holds here.",
+        ),
+        Mistake(
+            {"whole": "12 or 16 · d_model²"},
+            "12 · d_model² and 16 · d_model² are special cases",
+            "They need n_heads · d_head = d_model, d_ff = 4 · d_model and no shared heads. Use the arguments.",
         ),
         Mistake(
             {"width": "d_head"},
@@ -84,6 +130,16 @@ BLOCK_PARAMETERS = FunctionExercise(
             "What goes up to d_ff must come down again: count the matrix back to d_model too.",
         ),
         Mistake(
+            {"matrices": "none"},
+            "Only attention is counted",
+            "A block also holds the feed-forward layer: up, down, and a gate if `gated` is True.",
+        ),
+        Mistake(
+            {"matrices": "two a gate"},
+            "The gate is counted as two matrices",
+            "A gate adds one matrix of d_model × d_ff to up and down: three in all, not four.",
+        ),
+        Mistake(
             {"biases": True},
             "Biases are counted, and this block has none",
             "The task asks for the matrices alone. Biases would add one number for every output.",
@@ -98,6 +154,11 @@ BLOCK_PARAMETERS = FunctionExercise(
             "The norms are counted too, scales and shifts",
             "The task leaves the norms out. Four vectors of d_model are in your number.",
         ),
+        Mistake(
+            {"norms": "and biases"},
+            "Biases and norms are counted too, 13 · d_model",
+            "The task asks for the matrices alone.",
+        ),
     ),
 )
 
@@ -109,166 +170,6 @@ def _block(d_model: int, n_heads: int, d_head: int, n_kv_heads: int, d_ff: int, 
     }  # fmt: skip
 
 
-# The small model of exercise 2.
-VOCAB, WIDTH, LAYERS, POSITIONS = 2_000, 64, 4, 100
-
-
-def _model_parameters() -> ValueExercise:
-    embedding, table, norm = VOCAB * WIDTH, POSITIONS * WIDTH, 2 * WIDTH
-    matrices, biases = 12 * WIDTH**2, 9 * WIDTH
-    block = matrices + biases + 2 * norm
-    answer = embedding + table + LAYERS * block + norm
-    return ValueExercise(
-        name="model_parameters",
-        title="A whole model, counted to the last number.",
-        answer=answer,
-        verified="both tables, four blocks with all biases and norms, and the final norm",
-        tolerance=1e-7,
-        output=Output("total"),
-        known=(
-            KnownValue(
-                answer + embedding,
-                "The tied matrix is counted twice",
-                "Embedding and head are one and the same tensor: it is stored, trained and counted once.",
-            ),
-            KnownValue(
-                answer - table,
-                "The table of positions is missing",
-                "A learned table is trained like any other matrix: a row of width d_model for each position.",
-            ),
-            KnownValue(
-                answer + (LAYERS - 1) * table,
-                "The table of positions is counted in every block",
-                "Positions are added once, to the embeddings. The blocks have none of their own.",
-            ),
-            KnownValue(
-                answer - norm,
-                "The final norm is missing",
-                "Pre-norm blocks never norm their sum, so one more norm stands after the last block: scale and shift.",
-            ),
-            KnownValue(
-                answer - (2 * LAYERS + 1) * norm,
-                "The norms are missing",
-                "Two norms a block and one at the end, each with a scale and a shift of d_model numbers.",
-            ),
-            KnownValue(
-                answer - (2 * LAYERS + 1) * WIDTH,
-                "The norms have a scale and no shift",
-                "A LayerNorm with biases holds two vectors of d_model; RMSNorm holds one.",
-            ),
-            KnownValue(
-                answer - LAYERS * norm,
-                "One norm a block is missing",
-                "Attention and feed-forward layer have a norm each.",
-            ),
-            KnownValue(
-                answer - LAYERS * biases,
-                "The biases are missing",
-                "This model has them: four of d_model in attention, one of d_ff and one of d_model in the "
-                "feed-forward layer.",
-            ),
-            KnownValue(
-                answer - LAYERS * 4 * WIDTH,
-                "The biases of attention are missing",
-                "Each of the four projections adds a bias of d_model numbers.",
-            ),
-            KnownValue(
-                answer - LAYERS * 5 * WIDTH,
-                "The biases of the feed-forward layer are missing",
-                "Up adds d_ff numbers, down adds d_model.",
-            ),
-            KnownValue(
-                answer - LAYERS * WIDTH**2,
-                "One of attention's four matrices is missing",
-                "W_Q, W_K, W_V, and W_O after the heads are joined.",
-            ),
-            KnownValue(
-                answer + LAYERS * (4 * WIDTH**2 + 4 * WIDTH),
-                "A gate is counted that this model does not have",
-                "GELU is no gate: two matrices, up and down.",
-            ),
-            KnownValue(
-                answer - (LAYERS - 1) * block,
-                "Only one block is counted",
-                "Blocks share their structure, not their weights: multiply by the number of blocks.",
-            ),
-            KnownValue(
-                LAYERS * block,
-                "Only the blocks are counted",
-                "Add what stands before and behind them: the embedding, the positions and the final norm.",
-            ),
-            KnownValue(
-                embedding + LAYERS * matrices,
-                "Only the large matrices are counted",
-                "That is a good estimate. For the exact number add positions, biases and norms.",
-            ),
-            KnownValue(
-                answer + POSITIONS**2,
-                "The causal mask is counted",
-                "A mask is a fixed table, a *buffer*: it may be stored, and nothing about it is trained.",
-            ),
-        ),
-    )
-
-
-MODEL_PARAMETERS = _model_parameters()
-
-# Exercise 3: a model like GPT-2, whose width is looked for.
-CROSSING_VOCAB, CROSSING_LAYERS = 48_000, 20
-
-
-def _crossing_width() -> ValueExercise:
-    vocab, layers = CROSSING_VOCAB, CROSSING_LAYERS
-    return ValueExercise(
-        name="crossing_width",
-        title="Below this width the vocabulary weighs more than all blocks.",
-        answer=vocab / (12 * layers),
-        verified="12 · L · d² = V · d, solved for d",
-        tolerance=0.001,
-        output=Output("width"),
-        known=(
-            KnownValue(
-                vocab / 12,
-                "One block is compared with the vocabulary",
-                "All blocks together stand on one side: 12 · d² for each of them.",
-            ),
-            KnownValue(
-                2 * vocab / (12 * layers),
-                "The tied matrix is counted twice",
-                "Embedding and head are one tensor of V · d numbers.",
-            ),
-            KnownValue(
-                vocab / (4 * layers),
-                "Only attention is counted in the blocks",
-                "A block holds 4 d² in attention and 8 d² in the feed-forward layer.",
-            ),
-            KnownValue(
-                vocab / (8 * layers),
-                "Only the feed-forward layers are counted in the blocks",
-                "A block holds 8 d² there and 4 d² in attention.",
-            ),
-            KnownValue(
-                vocab / (16 * layers),
-                "A gate is counted that this model does not have",
-                "Two matrices of d × 4d make 8 d²; with attention that is 12 d² a block.",
-            ),
-            KnownValue(
-                (vocab / (12 * layers)) ** 0.5,
-                "A root too many",
-                "The blocks grow with d², the embedding grows with d: after dividing both by d, one d is left.",
-            ),
-            KnownValue(
-                12 * layers / vocab,
-                "The fraction stands on its head",
-                "12 · L · d² = V · d. Divide both sides by d, then by 12 · L.",
-            ),
-        ),
-    )
-
-
-CROSSING_WIDTH = _crossing_width()
-
-
 def cache_with_faults(
     n_layers: int, d_model: int, n_heads: int, n_kv_heads: int, d_head: int, n_positions: int, bytes_each: int, *,
     kept: int = 2, heads: str = "key/value", layers: bool = True, positions: int = 1, sizes: bool = True,
@@ -276,7 +177,7 @@ def cache_with_faults(
     """Bytes of a K/V cache."""
     widths = {
         "key/value": n_kv_heads * d_head, "query": n_heads * d_head, "both": n_heads * n_kv_heads * d_head,
-        "none": d_head, "d_model": d_model,
+        "none": d_head, "d_model": d_model, "without d_head": n_kv_heads, "shares": d_model * n_kv_heads // n_heads,
     }  # fmt: skip
     numbers = kept * widths[heads] * n_positions**positions
     return numbers * (n_layers if layers else 1) * (bytes_each if sizes else 1)
@@ -317,6 +218,16 @@ CACHE_BYTES = FunctionExercise(
             {"heads": "d_model"},
             "d_model is stored for every position",
             "The cache keeps projected keys and values, n_kv_heads · d_head numbers wide, and not the stream itself.",
+        ),
+        Mistake(
+            {"heads": "without d_head"},
+            "The width of a head is forgotten",
+            "A key is d_head numbers wide, and so is a value.",
+        ),
+        Mistake(
+            {"heads": "shares"},
+            "A head is taken to be d_model / n_heads wide",
+            "It often is, and need not be: `d_head` says how wide.",
         ),
         Mistake(
             {"layers": False},
