@@ -140,7 +140,7 @@ BAD_CALLS = {
         ["lengths has shape (2, 5)", "(batch,)"]),
     "padding without places": (lambda: padding_mask([0], 0), ValueError, ["n_key is 0"]),
     "padding in the middle": (lambda: padding_mask([2], 5, side="middle"), ValueError,
-        ["side is 'middle'", "'right' or 'left'"]),
+        ["side is 'middle'", "'right', 'left'"]),
     "tokens without batch": (lambda: mask_from_tokens(torch.tensor([1, 0]), 0), ValueError,
         ["tokens has shape (2,)", "(batch, key)"]),
     "masks of other keys": (lambda: combine_masks(true(3, 3), true(3, 4)), ValueError,

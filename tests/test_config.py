@@ -126,8 +126,10 @@ def test_a_wrong_kind_is_a_type_error(plain_errors, changes):
         *({name: 0} for name in ("d_model", "n_layers", "n_heads", "d_ff", "n_kv_heads", "d_head", "d_embedding")),
         *({name: -1} for name in ("vocab", "d_patch", "n_segments", "n_positions", "n_classes", "n_layers")),
         *({name: "other"} for name in ("family", "activation", "norm", "norm_order", "position", "rope_layout")),
-        *({"norm_eps": value} for value in (-1e-5, math.nan, math.inf)),
-        *({"rope_base": value} for value in (1.0, 0, math.nan, math.inf)),
+        *({"norm_eps": value} for value in (-1e-5, math.nan, math.inf, 10**400)),
+        *({"rope_base": value} for value in (1.0, 0, math.nan, math.inf, 10**400)),
+        *({name: 10**400} for name in ("d_model", "n_layers", "d_ff", "vocab", "n_positions", "max_distance")),
+        *({name: ["gelu"]} for name in ("family", "activation", "norm", "position", "rope_layout")),
         *({"dropout": value} for value in (-0.1, 1.1, math.nan)),
     ],
 )  # fmt: skip

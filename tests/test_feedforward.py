@@ -144,6 +144,8 @@ BAD_CALLS = {
     "another dtype": (lambda: FeedForward(6, 10)(X.double()), TypeError,
         ["x has dtype torch.float64", "torch.float32 for the weights", ".to(dtype)"]),
     "tokens": (lambda: FeedForward(6, 10)(X.long()), TypeError, ["x has dtype torch.int64", ".float()"]),
+    "NaN": (lambda: FeedForward(6, 10, activation="relu")(X * torch.nan), ValueError, ["x holds nan at (0, 0, 0)"]),
+    "∞": (lambda: FeedForward(6, 10, activation="swiglu")(X / 0), ValueError, ["at (0, 0, 0)", "spoilt"]),
     "a list": (lambda: FeedForward(2, 4)([1.0, 2.0]), TypeError, ["x is a list", "torch tensor"]),
     "another device": (lambda: FeedForward(6, 10)(X.to("meta")), ValueError, ["x is on device meta", ".to(device)"]),
 }  # fmt: skip

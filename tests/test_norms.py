@@ -167,6 +167,56 @@ def test_make_norm_passes_on_what_it_is_given():
     assert torch.equal(layer(x), layer_norm(x, 0.5)) and torch.equal(rms(x), rms_norm(x, 0.5))
 
 
+SIGNS = torch.tensor([1.0, -1.0, 1.0, -1.0])
+# A level whose square the dtype that computes cannot hold, above and below, and one that it can.
+LEVELS = {
+    torch.float32: (2e19, 1e-23, 1e18), torch.bfloat16: (1e20, 1e-20, 1e18), torch.float64: (2e154, 1e-162, 1e20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", LEVELS, ids=str)
+@pytest.mark.parametrize("make", [LayerNorm, RMSNorm])
+def test_a_token_is_normed_or_refused_but_never_blanked_out(make, dtype, plain_errors):
+    """Squares that overflow would make zeros of the token, squares that vanish a division by 0."""
+    high, low, fits = LEVELS[dtype]
+    for eps in (0.0, 1e-6):
+        norm = make(4, eps=eps).to(dtype)
+        assert_close(norm(SIGNS.to(dtype) * fits), SIGNS.to(dtype), atol=ROUNDING[dtype], rtol=0)
+        with pytest.raises(ValueError, match=r"(variance|mean square) of x.* larger than torch.float\d+ can hold"):
+            norm(SIGNS.to(dtype) * high)
+    with pytest.raises(ValueError, match=r"eps is 0.0 and the (variance|mean square) of a token is 0.*larger eps"):
+        make(4, eps=0.0).to(dtype)(SIGNS.to(dtype) * low)
+    assert make(4)(SIGNS * 1e-30).abs().max() < 1e-20  # with an eps there is something to divide by
+
+
+@pytest.mark.parametrize("make", [LayerNorm, RMSNorm])
+def test_nothing_is_divided_by_nothing(make, plain_errors):
+    """One such token among good ones is enough; an eps too small for the dtype is none."""
+    x = torch.cat((SIGNS[None], torch.zeros(1, 4)))
+    for eps in (0, 1e-60):
+        with pytest.raises(ValueError, match=f"eps is {eps} and the .* of a token is 0"):
+            make(4, eps=eps)(x)
+    assert make(4, eps=1e-30)(x)[1].tolist() == [0.0] * 4 and make(4, eps=1e-60).double()(x.double()).isfinite().all()
+    with pytest.raises(ValueError, match="eps = 1e\\+60, grows larger than torch.float32"):
+        make(4, eps=1e60)(x)
+    assert make(4)(x[:0]).shape == (0, 4)
+
+
+def test_equal_numbers_have_no_variance(plain_errors):
+    with pytest.raises(ValueError, match="eps is 0.0 and the variance of a token is 0"):
+        layer_norm(torch.ones(2, 3), eps=0.0)
+    assert_close(rms_norm(torch.ones(2, 3), eps=0.0), torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("make", [LayerNorm, RMSNorm])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_is_none_is_shown_with_its_place(make, bad, plain_errors):
+    x = randn(2, 3, 4)
+    x[1, 2, 0] = bad
+    with pytest.raises(ValueError, match=rf"x holds {bad} at \(1, 2, 0\)"):
+        make(4)(x)
+
+
 @pytest.mark.parametrize("make", [LayerNorm, RMSNorm])
 def test_the_meta_device_knows_shapes_only(make):
     with torch.device("meta"):
@@ -176,7 +226,7 @@ def test_the_meta_device_knows_shapes_only(make):
 X = randn(2, 3, 4)
 BAD_CALLS = {
     "no such norm": (lambda: make_norm("batchnorm", 4, eps=1e-5), ValueError,
-        ["norm is 'batchnorm'", "'layernorm' or 'rmsnorm'"]),
+        ["norm is 'batchnorm'", "'layernorm', 'rmsnorm'"]),
     "no norm": (lambda: make_norm(None, 4, eps=1e-5), ValueError, ["norm is None"]),
     "width 0": (lambda: LayerNorm(0), ValueError, ["d_model is 0", "at least 1"]),
     "width 2.0": (lambda: RMSNorm(2.0), TypeError, ["d_model is 2.0, a float", "whole number"]),
@@ -185,6 +235,7 @@ BAD_CALLS = {
     "eps below 0": (lambda: LayerNorm(4, eps=-1e-5), ValueError, ["eps is -1e-05", "0 or above"]),
     "eps of NaN": (lambda: RMSNorm(4, eps=float("nan")), ValueError, ["eps is nan", "finite number"]),
     "eps of ∞": (lambda: rms_norm(X, float("inf")), ValueError, ["eps is inf", "finite number"]),
+    "eps beyond floats": (lambda: RMSNorm(4, eps=10**400), ValueError, ["eps is larger than a float", "0 or above"]),
     "eps as a word": (lambda: LayerNorm(4, eps="1e-5"), TypeError, ["eps is '1e-5', a str", "0 or above"]),
     "eps as a switch": (lambda: layer_norm(X, True), TypeError, ["eps is True, a bool"]),
     "another width": (lambda: LayerNorm(8)(X), ValueError, ["x has shape (2, 3, 4)", "d_model = 8"]),

@@ -133,7 +133,7 @@ def test_the_layout_must_be_said():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RotaryPositions(layout="neox"), "layout is 'neox'; it must be 'interleaved' or 'half_split'"),
+        (lambda: RotaryPositions(layout="neox"), "layout is 'neox'; it must be one of 'interleaved', 'half_split'"),
         (lambda: RotaryPositions(layout="interleaved", base=1.0), "base is 1.0"),
         (lambda: RotaryPositions(layout="interleaved", base=float("nan")), "base is nan"),
         (lambda: convert_rope_layout(torch.zeros(8), 2, source="x", target="half_split"), "source is 'x'"),

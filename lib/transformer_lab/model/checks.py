@@ -4,7 +4,7 @@ A wrong kind or dtype is a TypeError, a wrong shape, size, device or value a Val
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from numbers import Integral, Real
 
 import torch
@@ -15,6 +15,8 @@ AnyTensor = Shaped[Tensor, "..."]
 
 CONVENTION = "A mask is boolean and True means 'may attend'."
 LAYOUT = "(query, key) or (batch or 1, heads or 1, query or 1, key)"
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)  # torch does no arithmetic with the others
+LARGEST = 2**63 - 1  # the largest size that torch counts to
 
 
 def check_kind(name: str, value: object, kind: type, fix: str) -> None:
@@ -37,9 +39,9 @@ def check_floats(name: str, tensor: object) -> None:
 
 
 def check_integers(name: str, tensor: object) -> None:
-    """Refuse floats and booleans where something is counted or numbered."""
+    """Refuse floats, booleans and what torch cannot count with, where something is counted or numbered."""
     check_tensor(name, tensor)
-    if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool:
+    if tensor.dtype not in INTEGERS:
         raise TypeError(f"{name} has dtype {tensor.dtype}; it must hold whole numbers: use .long().")
 
 
@@ -54,12 +56,32 @@ def check_boolean(name: str, mask: object) -> None:
         )
 
 
-def check_whole_numbers(*, least: int | None = 1, **numbers: object) -> None:
-    """Refuse sizes that are not whole numbers, or below ``least``."""
+def check_whole_numbers(*, least: int | None = 1, most: int | None = LARGEST, **numbers: object) -> None:
+    """Refuse sizes that are not whole numbers, below ``least`` or above ``most``."""
     for name, number in numbers.items():
         check_kind(name, number, Integral, "it must be a whole number")
         if least is not None and number < least:
             raise ValueError(f"{name} is {number}; it must be at least {least}.")
+        if most is not None and number > most:
+            shown = number if number < 2**128 else f"a number of {int(number).bit_length()} bits"
+            raise ValueError(f"{name} is {shown}; it must be at most {most}.")
+
+
+def check_finite_number(name: str, number: object, wanted: str, fits: Callable[[Real], bool]) -> None:
+    """Refuse what is no number, too large for a float, or does not fit: ``wanted`` says in words what does."""
+    check_kind(name, number, Real, f"it must be {wanted}")
+    try:
+        finite = math.isfinite(number)
+    except OverflowError:
+        raise ValueError(f"{name} is larger than a float can hold; it must be {wanted}.") from None
+    if not (finite and fits(number)):
+        raise ValueError(f"{name} is {number}; it must be {wanted}.")
+
+
+def check_choice(name: str, value: object, known: Container) -> None:
+    """Refuse a name that is not among those ``known``."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} is {value!r:.40}; it must be one of {', '.join(map(repr, known))}.")
 
 
 def check_switches(**switches: object) -> None:
@@ -89,7 +111,8 @@ def check_shape(name: str, tensor: object, **sizes: int | None) -> None:
 
 def check_alike(name: str, tensor: AnyTensor, other_name: str, other: AnyTensor, *, dtype: bool = True) -> None:
     """Refuse two tensors that cannot meet: another dtype, or another device."""
-    if dtype and tensor.dtype != other.dtype:
+    # Inside torch.autocast, torch itself picks the dtype of every product.
+    if dtype and tensor.dtype != other.dtype and not _autocast(tensor.device.type):
         raise TypeError(
             f"{name} has dtype {tensor.dtype}, against {other.dtype} for {other_name}; convert one with .to(dtype)."
         )
@@ -97,6 +120,10 @@ def check_alike(name: str, tensor: AnyTensor, other_name: str, other: AnyTensor,
         raise ValueError(
             f"{name} is on device {tensor.device}, against {other.device} for {other_name}; move one with .to(device)."
         )
+
+
+def _autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def check_finite(name: str, tensor: AnyTensor) -> None:

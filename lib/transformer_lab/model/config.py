@@ -1,14 +1,12 @@
 """One description of a model: `families` builds it, `accounting` counts it."""
 
-import math
 from dataclasses import dataclass
-from numbers import Real
 
 from transformer_lab.model.blocks import ORDERS
-from transformer_lab.model.checks import check_dropout, check_kind, check_switches, check_whole_numbers
+from transformer_lab.model.checks import check_choice, check_dropout, check_switches, check_whole_numbers
 from transformer_lab.model.feedforward import check_activation
-from transformer_lab.model.norms import NORMS
-from transformer_lab.model.positions import LAYOUTS
+from transformer_lab.model.norms import NORMS, check_eps
+from transformer_lab.model.positions import LAYOUTS, check_base
 from transformer_lab.model.relative import check_buckets
 
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder")
@@ -128,14 +126,8 @@ class TransformerConfig:
         if self.causal is not None:
             check_switches(causal=self.causal)
         check_dropout(self.dropout)
-        for name, fits, wanted in (
-            ("norm_eps", lambda eps: 0 <= eps < math.inf, "a finite number, 0 or above"),
-            ("rope_base", lambda base: 1 < base < math.inf, "a finite number above 1"),
-        ):
-            number = getattr(self, name)
-            check_kind(name, number, Real, f"it must be {wanted}")
-            if not fits(number):
-                raise ValueError(f"{name} is {number}; it must be {wanted}.")
+        check_eps("norm_eps", self.norm_eps)
+        check_base("rope_base", self.rope_base)
         check_activation(self.activation)
         choices = {
             "family": FAMILIES,
@@ -145,8 +137,7 @@ class TransformerConfig:
             "rope_layout": LAYOUTS,
         }
         for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(map(repr, known))}.")
+            check_choice(name, getattr(self, name), known)
 
     def _check_attention(self) -> None:
         if self.d_head is None and self.d_model % self.n_heads:

@@ -6,7 +6,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from transformer_lab.model.checks import check_alike, check_floats, check_switches, check_whole_numbers
+from transformer_lab.model.checks import (
+    check_alike,
+    check_choice,
+    check_finite,
+    check_floats,
+    check_switches,
+    check_whole_numbers,
+)
 
 # GELU (Hendrycks & Gimpel 2016) has an exact form and a tanh approximation of it: weights are trained with one of them.
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": partial(F.gelu, approximate="tanh")}
@@ -27,7 +34,7 @@ class FeedForward(nn.Module):
 
     Raises:
         TypeError: sizes that are not whole numbers; in ``forward``, another dtype than that of the weights.
-        ValueError: sizes below 1, an unknown activation; in ``forward``, another width.
+        ValueError: sizes below 1, an unknown activation; in ``forward``, another width, NaN or ±∞.
     """
 
     def __init__(self, d_model: int, d_ff: int, *, activation: str = "gelu", bias: bool = True) -> None:
@@ -46,6 +53,7 @@ class FeedForward(nn.Module):
         check_alike("x", x, "the weights", self.up.weight)
         if x.ndim == 0 or x.shape[-1] != self.up.in_features:
             raise ValueError(f"x has shape {tuple(x.shape)}; its last axis must be d_model = {self.up.in_features}.")
+        check_finite("x", x)
         if self.gate is None:
             return self.down(self.activation(self.up(x)))
         return self.down(self.activation(self.gate(x)) * self.up(x))
@@ -53,6 +61,4 @@ class FeedForward(nn.Module):
 
 def check_activation(activation: object) -> None:
     """Refuse a name that is no activation."""
-    names = (*ACTIVATIONS, *GATED)
-    if activation not in names:
-        raise ValueError(f"activation is {activation!r}; it must be one of {', '.join(map(repr, names))}.")
+    check_choice("activation", activation, (*ACTIVATIONS, *GATED))

@@ -18,6 +18,7 @@ from transformer_lab.model.checks import (
     all_finite,
     check_alike,
     check_boolean,
+    check_choice,
     check_floats,
     check_integers,
     check_mask,
@@ -99,8 +100,7 @@ def padding_mask(
     check_whole_numbers(n_key=n_key)
     if not lengths.is_meta and (lengths.min() < 0 or lengths.max() > n_key):
         raise ValueError(f"lengths are {lengths.tolist()}; each must lie between 0 and n_key = {n_key}.")
-    if side not in ("right", "left"):
-        raise ValueError(f"side is {side!r}; it must be 'right' or 'left'.")
+    check_choice("side", side, ("right", "left"))
     position = torch.arange(n_key, device=lengths.device)
     if side == "left":
         position = position.flip(0)

@@ -4,7 +4,6 @@ Both look along the last axis alone: never across the sequence, never across the
 """
 
 import math
-from numbers import Real
 
 import torch
 from jaxtyping import Float
@@ -12,8 +11,10 @@ from torch import Tensor, nn
 
 from transformer_lab.model.checks import (
     check_alike,
+    check_choice,
+    check_finite,
+    check_finite_number,
     check_floats,
-    check_kind,
     check_switches,
     check_whole_numbers,
 )
@@ -28,8 +29,7 @@ def layer_norm(x: Float[Tensor, "*tokens d_model"], eps: float = 1e-5) -> Float[
     """
     x = _wide(x, eps)
     centred = x - x.mean(dim=-1, keepdim=True)
-    variance = centred.square().mean(dim=-1, keepdim=True)
-    return centred * torch.rsqrt(variance + eps)
+    return centred * _inverse_root("variance", centred.square().mean(dim=-1, keepdim=True), eps, x)
 
 
 def rms_norm(x: Float[Tensor, "*tokens d_model"], eps: float = 1e-6) -> Float[Tensor, "*tokens d_model"]:
@@ -38,7 +38,7 @@ def rms_norm(x: Float[Tensor, "*tokens d_model"], eps: float = 1e-6) -> Float[Te
     Half precision is computed, and returned, in float32: float16 cannot hold the square of 300.
     """
     x = _wide(x, eps)
-    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+    return x * _inverse_root("mean square", x.square().mean(dim=-1, keepdim=True), eps, x)
 
 
 class LayerNorm(nn.Module):
@@ -46,14 +46,15 @@ class LayerNorm(nn.Module):
 
     Raises:
         TypeError: in ``forward``, an ``x`` that is not float.
-        ValueError: a width below 1, a negative ``eps``; in ``forward``, another width or device.
+        ValueError: a width below 1, a negative ``eps``; in ``forward``, another width or device, NaN or ±∞, squares
+            that float32 (or float64) cannot hold, a token that is 0 / 0 because ``eps`` is 0.
     """
 
     def __init__(self, d_model: int, *, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
         check_whole_numbers(d_model=d_model)
         check_switches(bias=bias)
-        _check_eps(eps)
+        check_eps("eps", eps)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None
@@ -79,7 +80,7 @@ class RMSNorm(nn.Module):
         super().__init__()
         check_whole_numbers(d_model=d_model)
         check_switches(unit_offset=unit_offset)
-        _check_eps(eps)
+        check_eps("eps", eps)
         self.eps, self.unit_offset = eps, unit_offset
         self.weight = nn.Parameter(torch.zeros(d_model) if unit_offset else torch.ones(d_model))
 
@@ -97,23 +98,41 @@ def make_norm(name: str, d_model: int, *, eps: float, bias: bool = True) -> Laye
     Raises:
         ValueError: another name, or what the norm refuses.
     """
-    if name not in NORMS:
-        raise ValueError(f"norm is {name!r}; it must be {' or '.join(map(repr, NORMS))}.")
+    check_choice("norm", name, NORMS)
     return RMSNorm(d_model, eps=eps) if name == "rmsnorm" else LayerNorm(d_model, eps=eps, bias=bias)
 
 
 def _wide(x: Tensor, eps: float) -> Tensor:
     check_floats("x", x)
-    _check_eps(eps)
+    check_eps("eps", eps)
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ValueError(f"x has shape {tuple(x.shape)}; its last axis holds the components of a token.")
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _check_eps(eps: object) -> None:
-    check_kind("eps", eps, Real, "it must be a number, 0 or above")
-    if not 0 <= eps < math.inf:
-        raise ValueError(f"eps is {eps}; it must be a finite number, 0 or above.")
+def _inverse_root(name: str, statistic: Tensor, eps: float, x: Tensor) -> Tensor:
+    """1 / √(statistic + eps). An overflow is refused, as it would make zeros of the token, and so is 1 / 0."""
+    total = statistic + eps
+    if total.is_meta or not total.numel():
+        return total.rsqrt()
+    lowest, highest = total.detach().aminmax()
+    if not highest < math.inf:  # NaN compares false too
+        check_finite("x", x)
+        raise ValueError(
+            f"the {name} of x, plus eps = {eps}, grows larger than {x.dtype} can hold, although x is finite. Use a "
+            "wider dtype or smaller vectors."
+        )
+    if lowest < torch.finfo(total.dtype).tiny:  # smaller numbers have lost their digits
+        raise ValueError(
+            f"eps is {eps} and the {name} of a token is 0, or too small for {x.dtype}: there is nothing to divide by. "
+            "Choose a larger eps, such as 1e-5."
+        )
+    return total.rsqrt()
+
+
+def check_eps(name: str, eps: object) -> None:
+    """Refuse what cannot stand under the root of a norm."""
+    check_finite_number(name, eps, "a finite number, 0 or above", lambda number: number >= 0)
 
 
 def _check_width(x: Tensor, weight: Tensor) -> None:

@@ -10,7 +10,6 @@ A scheme is one object with three hooks, and overrides the one where it acts:
 """
 
 import math
-from numbers import Real
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,9 +17,10 @@ from torch import Tensor, nn
 
 from transformer_lab.model.checks import (
     check_alike,
+    check_choice,
+    check_finite_number,
     check_floats,
     check_integers,
-    check_kind,
     check_position_ids,
     check_shape,
     check_tensor,
@@ -79,7 +79,7 @@ class LearnedPositions(NoPositions):
                 f"{rows - 1}. Make a longer table and train it, shorten the input, "
                 "or choose a scheme that is a formula."
             )
-        return x + self.table(position_ids)
+        return x + self.table(position_ids.long())
 
 
 class SinusoidalPositions(NoPositions):
@@ -89,7 +89,7 @@ class SinusoidalPositions(NoPositions):
         self, x: Float[Tensor, "batch length d_model"], position_ids: Int[Tensor, "#batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
         _check_embeddings(x, position_ids)
-        return x + sinusoids(position_ids, x.shape[-1]).to(x.dtype)
+        return x + sinusoids(position_ids, x.shape[-1], dtype=x.dtype)
 
 
 class RotaryPositions(NoPositions):
@@ -107,10 +107,8 @@ class RotaryPositions(NoPositions):
 
     def __init__(self, *, layout: str, base: float = 10_000.0) -> None:
         super().__init__()
-        _check_layout("layout", layout)
-        check_kind("base", base, Real, "it must be a number above 1")
-        if not 1 < base < math.inf:
-            raise ValueError(f"base is {base}; it must be a finite number above 1.")
+        check_choice("layout", layout, LAYOUTS)
+        check_base("base", base)
         self.layout, self.base = layout, base
 
     def rotate(
@@ -168,8 +166,7 @@ def position_scheme(name: str, *, d_model: int, n_positions: int, layout: str = 
         "rope": lambda: RotaryPositions(layout=layout),
         "alibi": AlibiPositions,
     }
-    if name not in makers:
-        raise ValueError(f"name is {name!r}; the schemes are {', '.join(makers)}.")
+    check_choice("name", name, makers)
     return makers[name]()
 
 
@@ -184,7 +181,9 @@ def angles(
     return position_ids[..., None] / base ** (pair / width)
 
 
-def sinusoids(position_ids: Int[Tensor, "*ids"], d_model: int) -> Float[Tensor, "*ids {d_model}"]:
+def sinusoids(
+    position_ids: Int[Tensor, "*ids"], d_model: int, *, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "*ids {d_model}"]:
     """Sines in the even columns, cosines in the odd ones, wavelengths growing from 2π (Vaswani et al. 2017, 3.5).
 
     PE(p, 2i) = sin(p / 10000^(2i / d_model)), PE(p, 2i + 1) = cos(the same). An odd ``d_model`` ends on a sine.
@@ -196,7 +195,7 @@ def sinusoids(position_ids: Int[Tensor, "*ids"], d_model: int) -> Float[Tensor, 
     check_whole_numbers(d_model=d_model)
     angle = angles(position_ids, d_model)
     pairs = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
-    return pairs[..., :d_model].float()
+    return pairs[..., :d_model].to(dtype)
 
 
 def sinusoidal_table(n_positions: int, d_model: int) -> Float[Tensor, "{n_positions} {d_model}"]:
@@ -239,8 +238,8 @@ def convert_rope_layout(
     Raises:
         ValueError: an unknown layout, or rows that do not divide into heads of even width.
     """
-    _check_layout("source", source)
-    _check_layout("target", target)
+    check_choice("source", source, LAYOUTS)
+    check_choice("target", target, LAYOUTS)
     check_whole_numbers(n_heads=n_heads)
     check_tensor("weight", weight)
     if not weight.ndim or weight.shape[0] % (2 * n_heads):
@@ -278,6 +277,6 @@ def _check_embeddings(x: Tensor, position_ids: Tensor, d_model: int | None = Non
     check_position_ids(position_ids, *x.shape[:2], x)
 
 
-def _check_layout(name: str, layout: str) -> None:
-    if layout not in LAYOUTS:
-        raise ValueError(f"{name} is {layout!r}; it must be 'interleaved' or 'half_split'.")
+def check_base(name: str, base: object) -> None:
+    """Refuse what cannot be the base of the wavelengths."""
+    check_finite_number(name, base, "a finite number above 1", lambda number: number > 1)
