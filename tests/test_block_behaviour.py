@@ -226,8 +226,19 @@ def test_shapes_alone_on_the_meta_device_and_a_copy_is_another_block(kind):
     assert torch.equal(twin(X), expected) and not torch.equal(module(X), expected)
 
 
+class Averaged(nn.Module):
+    """One vector for all tokens, which would broadcast."""
+
+    def __init__(self, kind=torch.as_tensor):
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x):
+        return self.kind(x.mean(dim=1, keepdim=True))
+
+
 BAD_CALLS = {
-    "a third order": (lambda: Block(8, 2, 16, norm_order="both"), ValueError, ["order is 'both'", "'pre' or 'post'"]),
+    "a third order": (lambda: Block(8, 2, 16, norm_order="both"), ValueError, ["order is 'both'", "'pre', 'post'"]),
     "no such norm": (lambda: Block(8, 2, 16, norm="batchnorm"), ValueError, ["norm is 'batchnorm'", "'rmsnorm'"]),
     "no such activation": (lambda: Block(8, 2, 16, activation="silu"), ValueError, ["activation is 'silu'", "'gelu'"]),
     "eps below 0": (lambda: Block(8, 2, 16, norm_eps=-1.0), ValueError, ["eps is -1.0", "0 or above"]),
@@ -236,6 +247,14 @@ BAD_CALLS = {
     "dropout in percent": (lambda: Block(8, 2, 16, dropout=10), ValueError, ["dropout is 10", "between 0 and 1"]),
     "dropout of a residual": (lambda: Residual(nn.Identity(), nn.Identity(), dropout=-0.1), ValueError,
         ["dropout is -0.1", "between 0 and 1"]),
+    "a sublayer that narrows": (lambda: Residual(nn.Linear(16, 1), nn.Identity())(X), ValueError,
+        ["the sublayer makes (2, 5, 1) of (2, 5, 16)"]),
+    "a sublayer that averages": (lambda: Residual(Averaged(), nn.Identity(), order="post")(X), ValueError,
+        ["the sublayer makes (2, 1, 16) of (2, 5, 16)"]),
+    "a sublayer that widens x": (lambda: Residual(nn.Linear(1, 16), nn.Identity())(X[..., :1]), ValueError,
+        ["the sublayer makes (2, 5, 16) of (2, 5, 1)"]),
+    "a sublayer that returns weights too": (lambda: Residual(Averaged(tuple), nn.Identity())(X), TypeError,
+        ["what the sublayer returns is a tuple"]),
     "bias of 0": (lambda: Block(8, 2, 16, bias=0), TypeError, ["bias is 0, a int", "True or False"]),
     "cross_attention of a word": (lambda: Block(8, 2, 16, cross_attention="no"), TypeError,
         ["cross_attention is 'no', a str", "True or False"]),

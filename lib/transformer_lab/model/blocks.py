@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from transformer_lab.model.attention import MultiHeadAttention
 from transformer_lab.model.cache import KeyValueCache
-from transformer_lab.model.checks import check_dropout, check_switches
+from transformer_lab.model.checks import check_choice, check_dropout, check_switches, check_tensor
 from transformer_lab.model.feedforward import FeedForward
 from transformer_lab.model.norms import make_norm
 from transformer_lab.model.positions import NoPositions
@@ -26,23 +26,29 @@ class Residual(nn.Module):
         dropout: chance of dropping a component of the sublayer's output in training.
 
     Raises:
-        ValueError: another order, a dropout outside 0 … 1.
+        TypeError: in ``forward``, a sublayer that returns no tensor.
+        ValueError: another order, a dropout outside 0 … 1; in ``forward``, a sublayer that changes the shape.
     """
 
     def __init__(self, sublayer: nn.Module, norm: nn.Module, *, order: str = "pre", dropout: float = 0.0) -> None:
         super().__init__()
         check_dropout(dropout)
-        if order not in ORDERS:
-            raise ValueError(f"order is {order!r}; it must be 'pre' or 'post'.")
+        check_choice("order", order, ORDERS)
         self.norm, self.sublayer, self.order, self.dropout = norm, sublayer, order, nn.Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], *args: object, **kwargs: object
     ) -> Float[Tensor, "batch length d_model"]:
         """What follows ``x`` is passed to the sublayer."""
-        if self.order == "pre":
-            return x + self.dropout(self.sublayer(self.norm(x), *args, **kwargs))
-        return self.norm(x + self.dropout(self.sublayer(x, *args, **kwargs)))
+        pre = self.order == "pre"
+        added = self.sublayer(self.norm(x) if pre else x, *args, **kwargs)
+        check_tensor("what the sublayer returns", added)
+        if added.shape != x.shape:  # another shape might broadcast
+            raise ValueError(
+                f"the sublayer makes {tuple(added.shape)} of {tuple(x.shape)}; what is added to x must have its shape."
+            )
+        total = x + self.dropout(added)
+        return total if pre else self.norm(total)
 
 
 class Block(nn.Module):
