@@ -176,7 +176,9 @@ def test_pooling_takes_the_first_token_and_not_a_pad():
     hidden = model.encode(sentences(CLASSES), mask=mask)
     first = torch.stack((hidden[0, 3], hidden[1, 0], hidden[2, 2]))
     assert torch.equal(model.pool(hidden, mask=mask), model.pooler(first))
-    assert torch.equal(model.pool(hidden), model.pooler(hidden[:, 0]))
+    assert torch.equal(model.pool(hidden, mask=None), model.pooler(hidden[:, 0]))
+    with pytest.raises(TypeError, match="mask"):  # left out, it would pool a pad without a word
+        model.pool(hidden)
     assert torch.equal(model(sentences(CLASSES), mask=mask), model.head(model.pooler(first)))
 
 
@@ -275,6 +277,49 @@ def test_a_refused_step_leaves_every_cache_as_it_was(config):
             assert cache.key is old.key and cache.value is old.value and cache.position_ids is old.position_ids
     whole = model.decode(inputs, memory) if isinstance(model, EncoderDecoder) else model(inputs)
     assert_close(step(inputs[:, 3:]), whole[:, 3:])
+
+
+REAL = torch.ones(3, 1, 1, LENGTH, dtype=torch.bool)
+PADDED = padding_mask([5, 2, 4], LENGTH, side="left")
+# The mask of the first call, the mask of the second, what the message says of them.
+CONTRADICTIONS = {
+    "a cached token is hidden": (None, PADDED, "is another.* token 0 of sentence 1 was real"),
+    "of several": (REAL, PADDED, "is another.* token 0 of sentence 1 was real"),
+    "a pad is shown": (PADDED, REAL, "is another.* token 0 of sentence 1 was a pad"),
+    "a pad is forgotten": (PADDED, None, "is missing.* token 0 of sentence 1 was a pad"),
+    "other pads": (padding_mask([5, 1, 4], LENGTH), PADDED, "is another.* token 0 of sentence 1 was real"),
+}
+
+
+@torch.no_grad()
+@each_position
+@pytest.mark.parametrize("n_cached", [1, 2, 4])
+@pytest.mark.parametrize(("before", "after", "said"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_mask_repeats_what_the_caches_were_filled_with(before, after, said, n_cached, position, plain_errors):
+    config = with_position((DECODER, BOTH)[n_cached % 2], position)
+    model, inputs = made(config), sentences(config)
+    caches, memory = model.new_caches(), randn(3, 4, 12, dtype=torch.float64)
+
+    def call(start: int, end: int, mask: Tensor | None) -> Tensor:
+        words = {"mask": mask if mask is None else mask[..., :end], "caches": caches}
+        tokens = inputs[:, start:end]
+        return model.decode(tokens, memory, **words) if isinstance(model, EncoderDecoder) else model(tokens, **words)
+
+    call(0, n_cached, before)
+    with pytest.raises(ValueError, match=rf"^mask of \w+ {said}: repeat the mask of the {n_cached} cached tokens"):
+        call(n_cached, LENGTH, after)
+    call(n_cached, LENGTH, before)  # the refused call has changed nothing
+    assert len(caches[0]) == LENGTH
+
+
+@torch.no_grad()
+def test_a_mask_that_the_caller_writes_in_later_is_remembered_as_it_was():
+    model, inputs = made(DECODER), sentences(DECODER)
+    caches, mask = model.new_caches(), PADDED.clone()
+    model(inputs[:, :2], mask=mask[..., :2], caches=caches)
+    mask[1, ..., 0] = True
+    with pytest.raises(ValueError, match="token 0 of sentence 1 was a pad"):
+        model(inputs[:, 2:], mask=mask, caches=caches)
 
 
 @torch.no_grad()
@@ -477,8 +522,22 @@ MISTAKES = {
         r"mask of tokens has shape \(3, 1, 1, 3\).*length = 2 cached tokens and 3 new"),
     "mask left out after pads": (
         DECODER, lambda m: m(TOKENS[:, 4:], caches=filled(m, 4, MASK[..., :4])), ValueError,
-        "mask of tokens is missing.*4 cached tokens and the 1 new"),
+        "mask of tokens is missing.*4 cached tokens before the new"),
     "pool mask": (CLASSES, lambda m: m.pool(MEMORY, mask=MASK), ValueError, "mask has shape"),
+    "pool mask beside a class token": (
+        replace(CLASSES, class_token=True), lambda m: m.pool(MEMORY, mask=MASK[..., :4]), ValueError, "length = 3"),
+    "pooling one vector": (
+        CLASSES, lambda m: m.pool(MEMORY[:, 0], mask=None), ValueError,
+        r"hidden has shape \(3, 12\); it must be \(batch, position, d_model = 12\)"),
+    "pooling another width": (
+        replace(CLASSES, pooler=False), lambda m: m.pool(MEMORY[..., :5], mask=None), ValueError, "d_model = 12"),
+    "pooling nothing": (CLASSES, lambda m: m.pool(MEMORY[:, :0], mask=None), ValueError, r"\(3, 0, 12\).*no axis"),
+    "pooling another dtype": (CLASSES, lambda m: m.pool(MEMORY.double(), mask=None), TypeError, "hidden has dtype"),
+    "pooling a list": (CLASSES, lambda m: m.pool([1.0], mask=None), TypeError, "hidden is a list"),
+    "tokens torch cannot count": (DECODER, lambda m: m(TOKENS.to(torch.uint16)), TypeError, r"tokens has.*\.long\(\)"),
+    "segments torch cannot count": (
+        replace(ENCODER, n_segments=2), lambda m: m(TOKENS, segments=(TOKENS % 2).to(torch.uint64)), TypeError,
+        r"segments has dtype torch.uint64.*\.long\(\)"),
     "memory of another batch": (
         BOTH, lambda m: m.decode(TOKENS, MEMORY[:2]), ValueError, r"memory has shape \(2, 4, 12\).*batch = 3"),
     "memory of another width": (
@@ -519,7 +578,33 @@ def test_what_is_right_beside_the_mistakes():
     assert model(TOKENS[:, 4:], caches=filled(model, 4, MASK[..., :4]), mask=MASK).shape == (3, 1, 7)
     assert model(TOKENS[:, 4:], caches=filled(model, 4, torch.ones_like(MASK[..., :4]))).shape == (3, 1, 7)
     assert build_seeded(BOTH).decode(TOKENS, MEMORY, memory_mask=MASK[..., :4], mask=MASK).shape == (3, 5, 7)
-    assert model(TOKENS.int()).equal(model(TOKENS))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_numbers_of_any_size_name_tokens_segments_and_positions(dtype, plain_errors):
+    model = build_seeded(replace(ENCODER, n_segments=2, position="learned", n_positions=5))
+    few = TOKENS.to(dtype)
+    assert model(few, segments=few % 2).equal(model(TOKENS, segments=TOKENS % 2))
+    x, ids = randn(3, 5, 12), torch.arange(5)[None]
+    table, block = model.embedding.position, model.encoder.blocks[0]
+    assert table.add(x, ids.to(dtype)).equal(table.add(x, ids))
+    assert block(x, position_ids=ids.to(dtype)).equal(block(x, position_ids=ids))
+
+
+@pytest.mark.parametrize("config", [ENCODER, DECODER, BOTH], ids=FAMILIES)
+@pytest.mark.parametrize("changes", [{}, {"d_embedding": 6, "tie_embeddings": False, "embedding_norm": True}])
+@each_position
+def test_inside_autocast_torch_picks_the_dtypes(config, changes, position):
+    """There the parts of a model meet in several dtypes, and no check of ours stands in between."""
+    model = build_seeded(with_position(replace(config, **changes), position)).eval()
+    arguments = (TOKENS, TOKENS) if config is BOTH else (TOKENS,)
+    exact = model(*arguments)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = model(*arguments)
+    assert found.dtype == torch.bfloat16 and exact.dtype == torch.float32
+    assert_close(found.float(), exact, atol=0.05, rtol=0.05)
+    with pytest.raises(TypeError, match=r"x has dtype torch.float64.*\.to\(dtype\)"):  # outside, it does
+        (model.decoder if config is DECODER else model.encoder)(MEMORY.double(), ids=torch.arange(4)[None])
 
 
 def test_a_model_is_built_from_a_config_of_its_family():

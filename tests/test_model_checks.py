@@ -38,6 +38,7 @@ from transformer_lab.model.positions import (
     sinusoidal_table,
 )
 from transformer_lab.model.recurrence import LSTMCell
+from transformer_lab.model.relative import RelativePositions
 
 pytestmark = pytest.mark.usefixtures("plain_errors")
 QKV = query_key_value(1, 2, 3, 3)
@@ -140,6 +141,13 @@ REFUSED = {
     "value of another dtype": (append(NEW, NEW.double()), TypeError, "value has dtype torch.float64"),
     "cache of another dtype": (append(NEW.double(), NEW.double()), TypeError, "torch.float32 for the cache"),
     "numbers for other tokens": (append(NEW, NEW, IDS), ValueError, "position_ids has shape (1, 3)"),
+    "a cache without numbers": (lambda: KeyValueCache(NEW, NEW), ValueError,
+        "position_ids of the cache is None; give key, value, position_ids, or none"),
+    "a cache without values": (lambda: KeyValueCache(NEW, None, IDS), ValueError, "value of the cache is None"),
+    "a cache of values alone": (lambda: KeyValueCache(value=NEW), ValueError, "key and position_ids of the cache is"),
+    "a cache with other numbers": (lambda: KeyValueCache(NEW, NEW, IDS), ValueError, "position_ids has shape (1, 3)"),
+    "a cache of another width": (lambda: KeyValueCache(NEW, NEW[..., :1], IDS[:, :1]), ValueError, "value has shape"),
+    "appending no value": (append(NEW, None), ValueError, "value of the cache is None"),
     "softmax of integers": (lambda: masked_softmax(IDS), TypeError, "scores has dtype torch.int64"),
     "softmax without keys": (lambda: masked_softmax(X[..., :0]), ValueError, "at least one key"),
     "softmax with a float mask": (lambda: masked_softmax(X, X), TypeError, "mask has dtype torch.float32. A mask is"),
@@ -147,6 +155,14 @@ REFUSED = {
     "softmax, larger mask": (lambda: masked_softmax(X[0], X.bool()), ValueError, "mask has shape (1, 3, 8)"),
     "softmax, one key": (lambda: masked_softmax(X, X[..., :1].bool()), ValueError, "mask has shape (1, 3, 1)"),
     # kinds and dtypes
+    "16 unsigned bits": (lambda: mask_from_tokens(IDS.to(torch.uint16), 0), TypeError, "tokens has dtype torch.uint16"),
+    "32 unsigned bits": (lambda: MULTI(X, position_ids=IDS.to(torch.uint32)), TypeError, "dtype torch.uint32; it must"),
+    "a distance beyond floats": (
+        lambda: RelativePositions(2, max_distance=10**400, bidirectional=True), ValueError, "max_distance is a number"
+    ),
+    "a base beyond floats": (
+        lambda: RotaryPositions(layout="interleaved", base=10**400), ValueError, "base is larger than a float can hold"
+    ),
     "turning integers": (lambda: ROPE.rotate(torch.ones(1, 2, 3, 4).long(), IDS), TypeError, "x has dtype torch.int64"),
     "adding to integers": (lambda: SinusoidalPositions().add(X.long(), IDS), TypeError, "x has dtype torch.int64"),
     "8 bits": (lambda: attention(*[t.to(torch.float8_e4m3fn) for t in QKV]), TypeError, "query has dtype torch.float8"),
@@ -200,6 +216,23 @@ def test_a_bias_beyond_half_precision_is_added_all_the_same(level, need_weights)
     output, _ = attention(query, key, value, bias=bias, need_weights=need_weights)
     expected = row_by_row(query.double(), key.double(), value.double(), causal_mask(1, 3), bias.double())
     assert_close(output.double(), expected, atol=1e-2, rtol=0)
+
+
+def test_positions_count_on_beyond_eight_bits():
+    cache = KeyValueCache(NEW, NEW, torch.tensor([[255]], dtype=torch.uint8))
+    assert cache.next_position_ids(2).tolist() == [[256, 257]]
+
+
+def test_targets_of_any_size_count_alike():
+    logits, targets = randn(1, 3, 8), torch.tensor([[1, 7, 0]])
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        assert masked_cross_entropy(logits, targets.to(dtype)).equal(masked_cross_entropy(logits, targets))
+
+
+def test_sinusoids_are_as_exact_as_the_embeddings():
+    x, ids = torch.zeros(1, 5, 8, dtype=torch.float64), torch.tensor([[0, 1, 2, 777, 20_000]])
+    angle = ids[..., None] / 10_000 ** (torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+    assert_close(SinusoidalPositions().add(x, ids)[..., 0::2], angle.sin(), atol=1e-12, rtol=0)
 
 
 def test_a_hidden_score_may_be_anything_and_gets_no_gradient():

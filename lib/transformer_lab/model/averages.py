@@ -63,5 +63,5 @@ def masked_cross_entropy(
             f"{logits.shape[-1] - 1}, or be IGNORE = {IGNORE}."
         )
     wide = logits.flatten(0, 1).to(torch.promote_types(logits.dtype, torch.float32))  # the sum may be large
-    total = F.cross_entropy(wide, targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    total = F.cross_entropy(wide, targets.flatten().long(), ignore_index=IGNORE, reduction="sum")
     return (total / counted.sum().clamp(min=1)).to(logits.dtype)

@@ -62,25 +62,21 @@ class Embedding(nn.Module):
         Raises:
             TypeError: tokens that are not whole numbers, patches of another dtype than the weights, a mask that is not
                 boolean.
-            ValueError: shapes or devices that do not fit, a token or segment without a row; caches that were filled
-                with a padding mask, and none for the next step.
+            ValueError: shapes or devices that do not fit, a token or segment without a row; a padding mask that does
+                not repeat the one that the caches were filled with.
         """
-        self._check_inputs(inputs)
+        inputs = self._checked(inputs)
         past = caches[0] if caches else KeyValueCache()
         if mask is not None:
             check_padding_mask(f"mask of {self.name}", mask, inputs, n_cached=len(past))
-        elif len(past) > 1 and not past.position_ids.is_meta and (past.position_ids.diff() <= 0).any():
-            raise ValueError(
-                f"mask of {self.name} is missing, but the caches were filled with one that hides pads: pass it for "
-                f"the {len(past)} cached tokens and the {inputs.shape[1]} new ones."
-            )
+        past.check_mask(f"mask of {self.name}", mask)
         x = self.patch(inputs) if self.token is None else self.token(inputs)
         if self.config.scale_embeddings:
             x = x * math.sqrt(x.shape[-1])
         if segments is not None:
             self._check_segments(segments, inputs)
         if self.segment is not None:
-            x = x + self.segment(torch.zeros_like(inputs) if segments is None else segments)
+            x = x + self.segment(torch.zeros_like(inputs) if segments is None else segments.long())
         if self.class_token is not None:
             x = torch.cat((self.class_token.expand(len(x), 1, -1), x), dim=1)
         length = x.shape[1]
@@ -94,16 +90,18 @@ class Embedding(nn.Module):
         """The padding mask of the vectors: a class token in front is read by all."""
         return mask if mask is None or self.class_token is None else F.pad(mask, (1, 0), value=True)
 
-    def _check_inputs(self, inputs: object) -> None:
+    def _checked(self, inputs: object) -> Tensor:
+        """The inputs, tokens as torch looks them up: in int64."""
         if self.patch is not None:
             check_floats(self.name, inputs)
             check_shape(self.name, inputs, batch=None, length=None, d_patch=self.config.d_patch)
             check_alike(self.name, inputs, "the weights", self.patch.weight)
-            return
+            return inputs
         check_integers(self.name, inputs)
         check_shape(self.name, inputs, batch=None, length=None)
         check_alike(self.name, inputs, "the weights", self.token.weight, dtype=False)
         _check_range(self.name, inputs, "vocab", self.config.vocab)
+        return inputs.long()
 
     def _check_segments(self, segments: object, tokens: Tensor) -> None:
         if self.segment is None:

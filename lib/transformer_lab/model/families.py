@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_lab.model.blocks import Block
-from transformer_lab.model.cache import KeyValueCache
+from transformer_lab.model.cache import KeyValueCache, check_caches
 from transformer_lab.model.checks import check_alike, check_kind, check_shape
 from transformer_lab.model.config import TransformerConfig
 from transformer_lab.model.embedding import Embedding, check_padding_mask, make_scheme
@@ -68,7 +68,9 @@ class Stack(nn.Module):
                 x, context, mask=mask, causal=self.causal, context_mask=context_mask, cache=cache, position_ids=ids
             )
         x = self.final_norm(x)
+        kept_mask = mask if mask is None else mask.clone()  # the caller may go on writing in theirs
         for cache, new in zip(caches or (), filled, strict=False):
+            new.mask = kept_mask
             cache.become(new)
         return x
 
@@ -110,16 +112,19 @@ class EncoderOnly(nn.Module):
         x, ids = self.embedding(inputs, mask=mask, segments=segments)
         return self.encoder(x, ids=ids, mask=self.embedding.mask_with_class_token(mask))
 
-    def pool(self, hidden: Hidden, *, mask: Mask | None = None) -> Float[Tensor, "batch d_model"]:
+    def pool(self, hidden: Hidden, *, mask: Mask | None) -> Float[Tensor, "batch d_model"]:
         """The first token's vector, or the class token's, through the pooler if there is one.
 
         Args:
             hidden: what `encode` returned.
-            mask: the padding mask that `encode` was given. Pads in front of the first token are passed over.
+            mask: the padding mask that `encode` was given, or None. Pads in front of the first token are passed over.
         """
+        check_shape("hidden", hidden, batch=None, position=None, d_model=self.config.d_model)
+        check_alike("hidden", hidden, "the weights", next(self.parameters()))
+        if mask is not None:
+            check_padding_mask("mask", mask, hidden[:, self.config.class_token :])
         first = hidden[:, 0]
         if mask is not None and not self.config.class_token:
-            check_padding_mask("mask", mask, hidden)
             start = mask[:, 0, 0].int().argmax(dim=-1)  # the first True
             first = hidden[torch.arange(len(hidden), device=hidden.device), start]
         return first if self.pooler is None else self.pooler(first)
@@ -171,7 +176,8 @@ class DecoderOnly(nn.Module):
             mask: True on real tokens; with ``caches`` it covers the cached tokens and the new ones.
             caches: from `new_caches`. ``tokens`` are then only the new ones.
         """
-        _check_caches(caches, self.decoder, "tokens", tokens)
+        if caches is not None:
+            check_caches(caches, len(self.decoder.blocks), "tokens", tokens)
         x, ids = self.embedding(tokens, mask=mask, caches=caches)
         hidden = self.decoder(x, ids=ids, mask=mask, caches=caches)
         return hidden if self.head is None else self.head(hidden)
@@ -224,7 +230,8 @@ class EncoderDecoder(nn.Module):
             mask: the padding mask of the target; with ``caches`` of the cached tokens and the new ones.
             caches: from `new_caches`. ``target`` is then only the new tokens.
         """
-        _check_caches(caches, self.decoder, "target", target)
+        if caches is not None:
+            check_caches(caches, len(self.decoder.blocks), "target", target)
         x, ids = self.target_embedding(target, mask=mask, caches=caches)
         check_shape("memory", memory, batch=len(x), source=None, d_model=self.config.d_model)
         check_alike("memory", memory, "the weights", x)
@@ -262,7 +269,8 @@ def _vocabulary_head(config: TransformerConfig, embedding: Embedding) -> nn.Line
         return None
     head = nn.Linear(config.d_model, config.vocab, bias=False)
     if config.tie_embeddings:
-        head.weight = embedding.token.weight  # the same tensor, not a copy
+        # The same tensor, not a copy. As in any torch model, to_empty() and load_state_dict(assign=True) part the two.
+        head.weight = embedding.token.weight
     return head
 
 
@@ -277,21 +285,3 @@ def _check_family(config: TransformerConfig, family: str) -> None:
     check_kind("config", config, TransformerConfig, "describe the model with TransformerConfig(…)")
     if config.family != family:
         raise ValueError(f"config.family is {config.family!r}; this model is {family!r}. Call build(config).")
-
-
-def _check_caches(caches: object, stack: Stack, name: str, tokens: object) -> None:
-    if caches is None:
-        return
-    check_kind("caches", caches, list, "make it with new_caches()")
-    for cache in caches:
-        check_kind("caches[i]", cache, KeyValueCache, "make it with new_caches()")
-    distinct, lengths = len({id(cache) for cache in caches}), [len(cache) for cache in caches]
-    if distinct != len(stack.blocks):
-        raise ValueError(
-            f"caches holds {distinct} different caches, for {len(stack.blocks)} blocks: make it with new_caches()."
-        )
-    if len(set(lengths)) > 1:
-        raise ValueError(
-            f"caches hold {lengths} tokens, but every block has seen the same ones: start again with new_caches()."
-        )
-    check_shape(name, tokens, batch=len(caches[0].key) if lengths[0] else None, length=None)
