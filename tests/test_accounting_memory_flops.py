@@ -1,5 +1,7 @@
 """Bytes and FLOPs from a config, against what torch really holds, keeps and computes."""
 
+import re
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,7 +9,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from small_configs import configs, held, on_meta
-from transformer_lab.accounting.flops import forward_flops, rule_of_thumb, training_flops
+from transformer_lab.accounting import parameters
+from transformer_lab.accounting.flops import against_the_rule, forward_flops, rule_of_thumb, training_flops
 from transformer_lab.accounting.memory import (
     PRECISIONS,
     RECIPES,
@@ -43,8 +46,6 @@ def run(model, config, length, target_length, backward=False):
             output = model(inputs, torch.zeros(1, target_length, dtype=torch.long))
         else:
             output = model(inputs)
-        if config.pooler and not config.n_classes:
-            output = model.pool(output)
     if backward:
         output.sum().backward()
 
@@ -64,6 +65,16 @@ def test_the_formula_counts_the_products_that_torch_counts(config):
     target = 5 if config.family == "encoder-decoder" else 0
     flops = forward_flops(config, 7, target_length=target)
     assert sum(flops.values()) == counted(on_meta(config), config, 7, target)
+
+
+@pytest.mark.parametrize("n_classes", [0, 3])
+def test_a_pooler_works_in_a_forward_pass_only_for_classes(n_classes):
+    config = TransformerConfig(
+        **TINY | {"family": "encoder-only", "vocab_head": False, "pooler": True, "n_classes": n_classes}
+    )
+    flops = forward_flops(config, 7)
+    assert sum(flops.values()) == counted(on_meta(config), config, 7, 0)
+    assert flops.get("pooler", 0) == (2 * 16 * 16 if n_classes else 0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_kv_heads": 2}, {"activation": "swiglu"}, {"tie_embeddings": False}])
@@ -208,11 +219,92 @@ def test_an_encoder_has_no_cache():
         (2**30, "1.07 GB", "1.00 GiB"),
         (13_476_298_752, "13.48 GB", "12.55 GiB"),
         (11_865_686_016, "11.87 GB", "11.05 GiB"),
-        (10**18, "1,000.00 PB", "888.18 PiB"),
+        (10**18, "1.00 EB", "888.18 PiB"),
+        (2**60, "1.15 EB", "1.00 EiB"),
+        (10**21, "1.00 ZB", "867.36 EiB"),
+        (10**30, "1.00 QB", "807.79 RiB"),
+        (10**32, "100.00 QB", "78.89 QiB"),
     ],
 )
 def test_decimal_and_binary_units_are_named_apart(n_bytes, decimal, binary):
     assert (format_bytes(n_bytes), format_bytes(n_bytes, binary=True)) == (decimal, binary)
+
+
+DECODER = TransformerConfig(**TINY | {"position": "none", "n_positions": 0})
+BOTH = TransformerConfig(**TINY | {"family": "encoder-decoder"})
+LEARNED, VIT = TransformerConfig(**TINY), NAMED_MODELS["ViT-B/16"].config
+NO_NUMBER = (2.5, 2.0, True, "3", None)
+# What is called, the argument's name, the least that it may be.
+NUMBERS = {
+    "forward_flops length": (lambda n: forward_flops(DECODER, n), "length", 1),
+    "training_flops length": (lambda n: training_flops(DECODER, n), "length", 1),
+    "against_the_rule length": (lambda n: against_the_rule(DECODER, n), "length", 1),
+    "target_length": (lambda n: forward_flops(BOTH, 4, target_length=n), "target_length", -3),
+    "cached": (lambda n: forward_flops(DECODER, 4, cached=n), "cached", -3),
+    "n_parameters of the rule": (lambda n: rule_of_thumb(n, 2), "n_parameters", 0),
+    "n_tokens of the rule": (lambda n: rule_of_thumb(2, n), "n_tokens", 0),
+    "n_numbers": (lambda n: bytes_of(n, "int4"), "n_numbers", -2),
+    "n_parameters to train": (training_bytes, "n_parameters", -4),
+    "activations of a length": (lambda n: activation_bytes(DECODER, n), "length", 1),
+    "activations of a batch": (lambda n: activation_bytes(DECODER, 3, batch=n), "batch", 1),
+    "cached positions": (lambda n: kv_cache_bytes(DECODER, n), "n_positions", 0),
+    "cached batch": (lambda n: kv_cache_bytes(DECODER, 3, batch=n), "batch", 1),
+    "n_bytes": (format_bytes, "n_bytes", 0),
+    "width of a norm": (lambda n: parameters.norm(DECODER, n), "width", 1),
+    "d_input of a layer": (lambda n: parameters.linear(n, 3), "d_input", 1),
+    "d_output of a layer": (lambda n: parameters.linear(3, n), "d_output", 1),
+    "d_input": (lambda n: parameters.recurrent("GRU", n, 2), "d_input", 1),
+    "d_hidden": (lambda n: parameters.recurrent("GRU", 2, n), "d_hidden", 1),
+    "n_layers": (lambda n: parameters.recurrent("GRU", 3, 2, n_layers=n), "n_layers", 1),
+    "bias_vectors": (lambda n: parameters.recurrent("GRU", 3, 2, bias_vectors=n), "bias_vectors", 0),
+}
+OTHERS = {
+    "no config to count": (lambda: count_parameters("x"), TypeError, "config is 'x', a str"),
+    "no config's attention": (lambda: parameters.attention(None), TypeError, "config is None"),
+    "no config's layer": (lambda: parameters.feed_forward({}), TypeError, "config is {}, a dict"),
+    "no config's norm": (lambda: parameters.norm("x", 3), TypeError, "config is 'x'"),
+    "no config's work": (lambda: forward_flops("GPT-2", 3), TypeError, "config is 'GPT-2'"),
+    "no config's weights": (lambda: weight_bytes("GPT-2"), TypeError, "config is 'GPT-2'"),
+    "no config's activations": (lambda: activation_bytes("GPT-2", 3), TypeError, "config is 'GPT-2'"),
+    "no config's cache": (lambda: kv_cache_bytes("GPT-2", 3), TypeError, "config is 'GPT-2'"),
+    "precisions in a list": (lambda: bytes_of(3, ["int8"]), ValueError, "precision is ['int8']; it must be one of"),
+    "a recipe of settings": (lambda: training_bytes(3, {}), ValueError, "recipe is {}; it must be one of"),
+    "a network in a list": (lambda: parameters.recurrent(["GRU"], 3, 5), ValueError, "kind is ['GRU']; it must be"),
+    "three biases": (lambda: parameters.recurrent("GRU", 3, 5, bias_vectors=3), ValueError, "bias_vectors is 3; it"),
+    "a bias of 1": (lambda: parameters.linear(3, 5, 1), TypeError, "bias is 1, a int"),
+    "scores of 1": (lambda: against_the_rule(DECODER, 3, scores=1), TypeError, "scores is 1, a int"),
+    "binary of 1": (lambda: format_bytes(3, binary=1), TypeError, "binary is 1, a int"),
+    "bytes beyond units": (lambda: format_bytes(10**400), ValueError, "n_bytes is a number of 1329 bits"),
+    "length beyond the table": (lambda: forward_flops(LEARNED, 33), ValueError, "needs 33 positions and config.n_pos"),
+    "cached beyond it": (lambda: forward_flops(LEARNED, 1, cached=32), ValueError, "needs 33 positions"),
+    "target beyond it": (lambda: forward_flops(BOTH, 4, target_length=33), ValueError, "needs 33 positions"),
+    "a class token beyond it": (lambda: forward_flops(VIT, 197), ValueError, "needs 198 positions"),
+    "activations beyond it": (lambda: activation_bytes(LEARNED, 33), ValueError, "needs 33 positions"),
+    "cache beyond it": (lambda: kv_cache_bytes(LEARNED, 33), ValueError, "needs 33 positions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "name", "least"), NUMBERS.values(), ids=NUMBERS)
+def test_a_number_that_cannot_be_is_refused_by_name(call, name, least, plain_errors):
+    call(2)
+    for bad in NO_NUMBER:
+        with pytest.raises(TypeError, match=f"^{name} is {bad!r}, a .*whole number"):
+            call(bad)
+    for bad in (least - 1, -3):
+        with pytest.raises(ValueError, match=f"^{name} is {bad}; it must be at least {least}"):
+            call(bad)
+
+
+@pytest.mark.parametrize(("call", "error", "said"), OTHERS.values(), ids=OTHERS)
+def test_what_cannot_be_counted_is_refused_by_name(call, error, said, plain_errors):
+    with pytest.raises(error, match=re.escape(said)):
+        call()
+
+
+def test_the_last_row_of_a_learned_table_may_be_used():
+    assert all((forward_flops(LEARNED, 31, cached=1), forward_flops(BOTH, 32, target_length=32), forward_flops(VIT, 196)))
+    assert kv_cache_bytes(LEARNED, 32) == 32 * kv_cache_bytes(LEARNED, 1) and kv_cache_bytes(LEARNED, 0) == 0
+    assert activation_bytes(LEARNED, 32) == 32 * activation_bytes(LEARNED, 1)
 
 
 def test_every_named_model_can_be_weighed():

@@ -4,7 +4,8 @@ A product of (n, a) and (a, b) takes n · a · b multiplications and as many add
 else (norms, softmax, activations, adding biases) is left out, as torch's own counter does. A look-up is no product.
 """
 
-from transformer_lab.accounting.parameters import count_parameters
+from transformer_lab.accounting.parameters import check_config, check_rows, count_parameters
+from transformer_lab.model.checks import check_switches, check_whole_numbers
 from transformer_lab.model.config import TransformerConfig
 from transformer_lab.model.feedforward import GATED
 
@@ -20,9 +21,10 @@ def forward_flops(config: TransformerConfig, length: int, *, target_length: int 
     The scores are counted whole: causal masks forbid nearly half of them, and a kernel may leave those out.
 
     Raises:
-        ValueError: lengths that do not fit the family.
+        TypeError: no config, lengths that are not whole numbers.
+        ValueError: lengths below 0, that do not fit the family, or beyond a learned table.
     """
-    _check_lengths(config, target_length, cached)
+    _check_lengths(config, length, target_length, cached)
     n = length + config.class_token
     d_model, width, head = config.d_model, config.embedding_width, config.vocab_head * config.vocab
     read = target_length if config.family == "encoder-decoder" else n  # what the last stack reads
@@ -38,7 +40,7 @@ def forward_flops(config: TransformerConfig, length: int, *, target_length: int 
         "cross-attention projections": crossing * (read * _mixing(config) + n * _reading(config)),
         "cross-attention scores": _scores(config, crossing * read * n),
         "feed-forward": (encoder * n + decoder * read) * _feed_forward(config),
-        "pooler": d_model * d_model * config.pooler,
+        "pooler": d_model * d_model * (config.pooler and config.n_classes > 0),  # a forward pass stops before pool()
         "class head": d_model * config.n_classes,
         "vocabulary head": read * d_model * head,
     }
@@ -56,11 +58,13 @@ def rule_of_thumb(n_parameters: int, n_tokens: int) -> int:
 
     It forgets the attention scores, counts look-ups, biases and norms as products, and counts shared layers once.
     """
+    check_whole_numbers(least=0, most=None, n_parameters=n_parameters, n_tokens=n_tokens)
     return 6 * n_parameters * n_tokens
 
 
 def against_the_rule(config: TransformerConfig, length: int, *, scores: bool = True) -> float:
     """The forward work of one sequence, with or without the attention scores, over the rule's 2 · N · tokens."""
+    check_switches(scores=scores)
     work = forward_flops(config, length)
     counted = sum(work.values()) - (0 if scores else work["attention scores"])
     return 3 * counted / rule_of_thumb(count_parameters(config).total, length)
@@ -85,7 +89,10 @@ def _feed_forward(config: TransformerConfig) -> int:
     return (3 if config.activation in GATED else 2) * config.d_model * config.d_ff
 
 
-def _check_lengths(config: TransformerConfig, target_length: int, cached: int) -> None:
+def _check_lengths(config: TransformerConfig, length: int, target_length: int, cached: int) -> None:
+    check_config(config)
+    check_whole_numbers(length=length)
+    check_whole_numbers(least=0, target_length=target_length, cached=cached)
     if (config.family == "encoder-decoder") != bool(target_length):
         raise ValueError(
             f"family is {config.family!r} and target_length is {target_length}: an encoder–decoder needs a target, "
@@ -93,3 +100,4 @@ def _check_lengths(config: TransformerConfig, target_length: int, cached: int) -
         )
     if cached and config.family != "decoder-only":
         raise ValueError(f"family is {config.family!r} and cached is {cached}: only decoder-only work is counted so.")
+    check_rows(config, max(cached + length + config.class_token, target_length))

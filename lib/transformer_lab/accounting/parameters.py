@@ -6,6 +6,7 @@ each count equal to the model that `model/families.py` builds from the same conf
 
 from dataclasses import dataclass
 
+from transformer_lab.model.checks import check_choice, check_kind, check_switches, check_whole_numbers
 from transformer_lab.model.config import TransformerConfig
 from transformer_lab.model.feedforward import GATED
 
@@ -41,7 +42,12 @@ class ParameterCount:
 
 
 def count_parameters(config: TransformerConfig) -> ParameterCount:
-    """The trained numbers of the model that ``config`` describes, part by part."""
+    """The trained numbers of the model that ``config`` describes, part by part.
+
+    Raises:
+        TypeError: no config.
+    """
+    check_config(config)
     width, d_model = config.embedding_width, config.d_model
     encoder, decoder = _distinct(config, config.encoder_layers), _distinct(config, config.decoder_layers)
     blocks, stacks = encoder + decoder, (encoder > 0) + (decoder > 0)
@@ -69,6 +75,7 @@ def count_parameters(config: TransformerConfig) -> ParameterCount:
 
 def attention(config: TransformerConfig) -> int:
     """One attention layer: W_Q, W_K, W_V and W_O, 4 · d_model² with as many key/value heads as query heads."""
+    check_config(config)
     queries = config.n_heads * config.head_width
     keys = config.kv_heads * config.head_width
     into = linear(config.d_model, queries, config.bias) + 2 * linear(config.d_model, keys, config.bias)
@@ -77,17 +84,22 @@ def attention(config: TransformerConfig) -> int:
 
 def feed_forward(config: TransformerConfig) -> int:
     """One feed-forward layer: two matrices of d_model × d_ff, or three with a gated activation."""
+    check_config(config)
     up = linear(config.d_model, config.d_ff, config.bias)
     return (2 if config.activation in GATED else 1) * up + linear(config.d_ff, config.d_model, config.bias)
 
 
 def norm(config: TransformerConfig, width: int) -> int:
     """One norm: a scale a component, and a shift in a LayerNorm with biases."""
+    check_config(config)
+    check_whole_numbers(width=width)
     return width * (2 if config.norm == "layernorm" and config.bias else 1)
 
 
 def linear(d_input: int, d_output: int, bias: bool = True) -> int:
     """One linear layer: a weight for every input and output, and perhaps a bias for every output."""
+    check_whole_numbers(d_input=d_input, d_output=d_output)
+    check_switches(bias=bias)
     return d_input * d_output + d_output * bias
 
 
@@ -98,15 +110,30 @@ def recurrent(kind: str, d_input: int, d_hidden: int, *, bias_vectors: int = 2, 
     the one below.
 
     Raises:
-        ValueError: another kind.
+        ValueError: another kind, a size below 1, bias vectors other than 0, 1 or 2.
     """
-    if kind not in RECURRENT_BLOCKS:
-        raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(map(repr, RECURRENT_BLOCKS))}.")
+    check_choice("kind", kind, RECURRENT_BLOCKS)
+    check_whole_numbers(d_input=d_input, d_hidden=d_hidden, n_layers=n_layers)
+    check_whole_numbers(least=0, most=2, bias_vectors=bias_vectors)
     inputs = d_input + (n_layers - 1) * d_hidden
     return RECURRENT_BLOCKS[kind] * d_hidden * (inputs + n_layers * (d_hidden + bias_vectors))
 
 
 RECURRENT_BLOCKS = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def check_config(config: object) -> None:
+    """Refuse anything but a `TransformerConfig`."""
+    check_kind("config", config, TransformerConfig, "describe the model with TransformerConfig(…)")
+
+
+def check_rows(config: TransformerConfig, n_positions: int) -> None:
+    """Refuse more positions than a learned table has."""
+    if config.position == "learned" and n_positions > config.n_positions:
+        raise ValueError(
+            f"the sequence needs {n_positions} positions and config.n_positions is {config.n_positions}: the learned "
+            "table has no more rows. Shorten the sequence or raise n_positions."
+        )
 
 
 def _distinct(config: TransformerConfig, layers: int) -> int:
