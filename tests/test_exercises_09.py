@@ -274,6 +274,18 @@ def test_a_slip_in_the_total_is_named(title):
 
 
 @pytest.mark.parametrize(
+    ("forgotten", "times"),
+    [
+        (4 * D, 4),  # attention's biases, the bias of up (d_ff = 4 · d_model), or both norms with scale and shift
+        (2 * D, 2),  # one of the norms, or two biases of the projections
+    ],
+)
+def test_parts_of_one_size_share_one_message(forgotten, times):
+    total = totals.MODEL_PARAMETERS.answer - N * forgotten
+    assert_named(check.model_parameters(total), f"{times} · d_model numbers a block are missing")
+
+
+@pytest.mark.parametrize(
     ("wrong", "title"),
     [
         (4000, "One block"),

@@ -52,8 +52,8 @@ def _model_parameters() -> ValueExercise:
             ),
             KnownValue(
                 answer - LAYERS * norm,
-                "One norm a block is missing",
-                "Attention and feed-forward layer have a norm each.",
+                "2 · d_model numbers a block are missing",
+                "A norm holds that many, and a block has two. Or are the shifts of both missing, or two of the biases?",
             ),
             KnownValue(
                 answer - LAYERS * biases,
@@ -63,8 +63,8 @@ def _model_parameters() -> ValueExercise:
             ),
             KnownValue(
                 answer - LAYERS * 4 * WIDTH,
-                "The biases of attention are missing",
-                "Each of the four projections adds a bias of d_model numbers.",
+                "4 · d_model numbers a block are missing",
+                "Three parts hold that many: the biases of the four projections, the bias of *up*, and the two norms.",
             ),
             KnownValue(
                 answer - LAYERS * 5 * WIDTH,
