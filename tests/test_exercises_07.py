@@ -1,6 +1,7 @@
 """Lesson 07's exercises: each mistake of a learner, written as a learner writes it, gets its own feedback."""
 
 import math
+from itertools import count
 
 import pytest
 import torch
@@ -114,11 +115,14 @@ def cross(
     forbid=lambda s, real: s.masked_fill(~real[:, None, :], -INFINITY),
     axis=-1,
     after=lambda w, real: w,
+    read=lambda m, real: m,
+    turn=lambda k: k.mT,
 ):
     def my_cross_attention(target, memory, W_Q, W_K, W_V, source_real):
         for_query, for_key, for_value = weights(W_Q, W_K, W_V)
+        memory = read(memory, source_real)
         query = ask(target, memory) @ for_query
-        scores = query @ (key_from(target, memory) @ for_key).mT / scale(query, W_Q)
+        scores = query @ turn(key_from(target, memory) @ for_key) / scale(query, W_Q)
         shares = after(forbid(scores, source_real).softmax(axis), source_real)
         return shares @ (value_from(target, memory) @ for_value)
 
@@ -136,10 +140,11 @@ def greedy(
     stop=True,
     give=lambda first, new, ended: new,
     most=0,
+    steps=range,
 ):
     def my_translation(encode, decode, source, start, end, max_tokens):
         memory, first, new, ended = encode(source), begin(start, end, source), [], []
-        for _ in range(max_tokens + most):
+        for _ in steps(max_tokens + most):
             token = int(read(decode(torch.tensor(feed(first + new, first)), memory)).argmax())
             if stop and token == end:
                 ended = [end]
@@ -174,6 +179,10 @@ WRONG = {
             "after the softmax",
             {"forbid": lambda s, real: s, "after": lambda w, real: w * real[:, None]},
         ),
+        "pads of 0": ("set to 0", {"read": lambda m, real: m * real[..., None], "forbid": lambda s, real: s}),
+        "fill 0": ("filled with 0", {"forbid": lambda s, real: s.masked_fill(~real[:, None], 0.0)}),
+        "fill 1e9": ("highest score", {"forbid": lambda s, real: s.masked_fill(~real[:, None], 1e9)}),
+        "view": ("reshaped", {"turn": lambda k: k.reshape(len(k), k.shape[2], k.shape[1])}),
         "Q and K": ("W_Q and W_K", {"weights": lambda q, k, v: (k, q, v)}),
         "K and V": ("W_K and W_V", {"weights": lambda q, k, v: (q, v, k)}),
         "Q and V": ("W_Q and W_V", {"weights": lambda q, k, v: (v, k, q)}),
@@ -198,6 +207,7 @@ WRONG = {
         "with start": ("was fed first", {"give": lambda first, new, ended: first + new}),
         "too many": ("too many", {"most": 1}),
         "too few": ("too few", {"most": -1}),
+        "no limit": ("ignores max_tokens", {"steps": count}),
     },
 }
 BUILD = {"cross": cross, "greedy": greedy}
@@ -247,6 +257,76 @@ def test_an_unplanned_mistake_gets_the_first_difference():
 
     feedback = check.cross_attention(my_cross_attention)
     assert "First difference at" in feedback.messages[0], feedback
+
+
+@pytest.mark.parametrize(
+    ("answer", "title"),
+    [
+        (cross(forbid=lambda s, real: s.masked_fill(~real[:, None], 1e-9)), "filled with 0"),
+        (cross(turn=lambda k: k.reshape(len(k), k.shape[2], k.shape[1]), scale=lambda q, w: 1.0), "Two things"),
+    ],
+)
+def test_a_fault_of_cross_attention_is_named_in_its_other_spellings(answer, title):
+    assert title in check.cross_attention(answer).title
+
+
+def loops_until_the_end(encode, decode, source, start, end, max_tokens):
+    memory, tokens = encode(source), [start]
+    while tokens[-1] != end:
+        tokens.append(int(decode(torch.tensor(tokens), memory)[-1].argmax()))
+    return torch.tensor(tokens[1:-1])
+
+
+def loops_thousands_of_times(encode, decode, source, start, end, max_tokens):
+    memory, tokens = encode(source), [start]
+    while tokens[-1] != end and len(tokens) < 10_000:
+        tokens.append(int(decode(torch.tensor(tokens), memory)[-1].argmax()))
+    return torch.tensor(tokens[1:-1])
+
+
+def loops_and_keeps_the_end(encode, decode, source, start, end, max_tokens):
+    memory, tokens = encode(source), [start]
+    while tokens[-1] != end:
+        tokens.append(int(decode(torch.tensor(tokens), memory)[-1].argmax()))
+    return torch.tensor(tokens[1:])
+
+
+def never_appends(encode, decode, source, start, end, max_tokens):
+    memory, token = encode(source), start
+    while token != end or source is None:
+        token = int(decode(torch.tensor([start]), memory)[-1].argmax())
+    return torch.tensor([token])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (loops_until_the_end, "The loop ignores max_tokens"),
+        (loops_thousands_of_times, "The loop ignores max_tokens"),
+        (loops_and_keeps_the_end, "The loop ignores max_tokens. "),
+        (never_appends, "The loop in `never_appends` does not end"),
+    ],
+)
+def test_a_loop_without_a_limit_is_stopped_and_named(answer, words):
+    feedback = check.greedy_translation(answer)
+    assert feedback.status == "wrong" and words in " ".join((feedback.title, *feedback.messages)), feedback
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda encode, decode, source, *rest: greedy_with_a_list(encode, decode, source.flip(0), *rest),
+        lambda encode, decode, source, *rest: greedy_with_a_list(encode, decode, source.sort().values, *rest),
+        lambda encode, decode, source, start, end, most: greedy_with_a_list(encode, decode, source, 1, end, most),
+        lambda encode, decode, source, start, end, most: greedy_with_a_list(encode, decode, source, start, 2, most),
+        lambda encode, decode, source, start, end, most: greedy_with_a_list(encode, decode, source, start, end, 12),
+        lambda encode, decode, *rest: greedy_with_a_list(
+            encode, lambda tokens, memory: decode(tokens, memory.flip(0)), *rest
+        ),
+    ],
+)
+def test_the_order_of_the_source_and_every_number_count(answer):
+    assert check.greedy_translation(answer).status == "wrong"
 
 
 def test_a_source_given_as_memory_is_said_in_words():

@@ -399,9 +399,9 @@ def test_an_unplanned_row_hears_which_numbers_are_off_and_not_the_right_ones():
 @pytest.mark.parametrize(
     ("answer", "part"),
     [
-        (["0.8", 2, 1.1, 1.7], "numbers"),
+        (["0.8", 2, 1.1, 1.7], "text"),
         ([[1, 2], [3]], "numbers"),
-        ("0.8 2 1.1 1.7", "numbers"),
+        ("0.8 2 1.1 1.7", "text"),
         (lambda: RIGHT_ROW, "needs a value"),
         ([0.8, 2.0, 1.1], "another shape"),
         ([0.8, 2.0, 1.1, float("nan")], "not right yet"),

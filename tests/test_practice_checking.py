@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from transformer_lab.practice import check
-from transformer_lab.practice.auditing import weak_points
+from transformer_lab.practice.auditing import unseen_inputs, weak_points
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
 from transformer_lab.practice.feedback import Feedback
+from transformer_lab.practice.running import Limited
 from transformer_lab.practice.values import KnownValue, ValueExercise
 
 
@@ -38,6 +39,9 @@ ROW_SUMS = FunctionExercise(
 )
 
 
+FUNCTIONS = [exercise for exercise in check.EXERCISES if isinstance(exercise, FunctionExercise)]
+
+
 def said(feedback):
     return " ".join((feedback.title, *feedback.messages))
 
@@ -60,6 +64,27 @@ def test_every_exercise_has_a_documented_check_that_keeps_progress(exercise):
     else:
         assert function(exercise.answer).status == "right"
     assert check.progress.show().exercises[exercise.name]["solved"] is True
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda e: e.name)
+def test_no_input_can_be_taken_for_granted(exercise):
+    assert unseen_inputs(exercise) == []
+
+
+def test_unseen_inputs_reports_what_could_be_written_into_the_answer():
+    twice = lambda x: 2 * x  # noqa: E731
+    blind = FunctionExercise(
+        "blind",
+        "B.",
+        lambda x, n, f: f(x).sum(-1) + n,
+        lambda: (
+            Case("one", {"x": seeded(2, 3), "n": 1, "f": twice}), Case("two", {"x": seeded(4, 5), "n": 1, "f": twice})
+        ),
+    )  # fmt: skip
+    found = unseen_inputs(blind)
+    assert [point.split(":")[0] for point in found] == ["x", "x", "x", "n", "f"]
+    assert "x: sorted along axis 1 changes no answer" in found and "n: always 1" in found
+    assert "f: the function of one case does for all" in found
 
 
 def test_weak_points_reports_cases_that_are_too_easy():
@@ -155,14 +180,21 @@ def no_return(x):
     [
         (no_return, ("not None", "`return`")),
         (lambda x: x.sum(1).numpy(), ("numpy array", "torch")),
-        (lambda x: x.sum(1).tolist(), ("not a list", "torch.stack")),
+        (lambda x: x.sum(1).tolist(), ("not a list", ".tolist()", "gradient")),
+        (lambda x: list(x.sum(1)), ("not a list", "`torch.stack` joins")),
+        (lambda x: [x.sum(1)], ("not a list", "without the brackets")),
+        (lambda x: [], ("not a list", "Your list is empty")),
+        (lambda x: ["1", "2"], ("not a list", "whose first entry is text")),
         (lambda x: (x.sum(1), x), ("return 2 things", "result alone")),
         (lambda x: x.sum().item(), ("not a number", ".item()")),
         (lambda x: "sum", ("not text",)),
         (lambda x: {"sum": x.sum(1)}, ("not a dict",)),
         (lambda x: nn.Linear(2, 2), ("not a Linear",)),
-        (lambda x: x.sum(1).double(), ("float64", "float32")),
-        (lambda x: x.sum(1) > 0, ("bool", "float32")),
+        (lambda x: x.sum(1).double(), ("float64", "Keep the dtype of the inputs, float32")),
+        (lambda x: x.sum(1) > 0, ("bool", "a comparison gives True and False")),
+        (lambda x: x.sum(1).long(), ("int64", "The fractions are lost")),
+        (lambda x: x.double(), ("another shape", "(4, 4)")),  # the shape comes before the dtype
+        (lambda x: torch.tensor([]).double(), ("Nothing is in the result", "shape (0,)", "(row 4)")),
         (lambda x: x.sum(1).to("meta"), ("meta",)),
         (lambda x: x.sum(1, keepdim=True), ("another shape", "(4, 1)", "(row 4)", "keepdim")),
         (lambda x: x, ("another shape", "(4, 4)", "2 axes instead of 1")),
@@ -264,6 +296,99 @@ def test_a_raise_on_a_later_input_is_seen():
     assert feedback.title == "Your function raises IndexError" and "x (3, 5)" in said(feedback)
 
 
+def waits(x, ready):
+    while not ready():
+        pass
+    return x.sum(1)
+
+
+def gives_up(x, ready):
+    for _ in range(4):
+        if ready():
+            break
+    return x.sum(1)
+
+
+def waiting(x, ready, *, patient=False):
+    return waits(x, ready) if patient else gives_up(x, ready)
+
+
+WAITING = FunctionExercise(
+    "waiting",
+    "Wait, but not for ever.",
+    waiting,
+    lambda: tuple(
+        Case(label, {"x": seeded(3, 4), "ready": Limited(lambda: now, 20)})  # noqa: B023
+        for label, now in (("at once", True), ("never", False))
+    ),
+)
+
+
+def test_a_loop_without_an_end_is_stopped_and_named():
+    assert WAITING.judge(gives_up).status == "right"
+    for _ in range(2):  # every run has a count of its own
+        feedback = WAITING.judge(waits)
+        assert feedback.title == "The loop in `waits` does not end"
+        assert "line 2 of `waits`: `while not ready():`" in said(feedback)
+    known = replace(WAITING, mistakes=(Mistake({"patient": True}, "It waits for ever", "…"),))
+    assert known.judge(waits).title == "It waits for ever"
+
+
+def subtracts_means(x):
+    return (x - x.mean(-1)).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        (lambda x: max(0, x).sum(1), "`torch.relu(x)` or `x.clamp(min=0)`"),
+        (lambda x: x.sum(1) if x > 0 else x.sum(1), "`torch.where` for `if`"),
+        (subtracts_means, "`keepdim=True` keeps the axis"),
+    ],
+)
+def test_what_torch_leaves_unsaid_is_added(answer, part):
+    narrow = replace(ROW_SUMS, cases=lambda: (Case("a wide input", {"x": seeded(3, 5)}),))
+    feedback = narrow.judge(answer)
+    assert "raises RuntimeError" in feedback.title and part in feedback.messages[1], feedback
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x: x + torch.arange(7),  # nothing is reduced
+        lambda x: x.sum(-1, keepdim=True) + x + torch.arange(7),  # the axis is kept
+    ],
+)
+def test_keepdim_is_named_only_where_an_axis_was_dropped(answer):
+    assert "keeps the axis" not in said(ROW_SUMS.judge(answer))
+
+
+def adds_in_place(x):
+    total = x * 1
+    squares = total * total
+    total += 1
+    return x.sum(1) + 0 * squares.sum(1)
+
+
+def raises_with_gradients(x):
+    if x.requires_grad:
+        raise ValueError("no")
+    return x.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        (adds_in_place, "overwrites numbers that the gradient still needs. Make a new tensor instead: `x = x + …`"),
+        (raises_with_gradients, "for gradients raises ValueError: no. It is in line 3 of `raises_with_gradients`"),
+    ],
+)
+def test_an_error_on_the_way_backward_has_its_own_sentence(answer, part):
+    feedback = ROW_SUMS.judge(answer)
+    assert feedback.title == "The numbers are right, but the backward pass fails"
+    assert part in said(feedback) and "one of the variables" not in said(feedback)
+
+
 LONG = "no " * 500 + "\nsecond line"
 
 
@@ -335,7 +460,8 @@ def test_an_answer_with_a_gradient_of_its_own_is_compared_all_the_same():
 
 def test_numpy_inside_fails_only_when_gradients_are_asked_for():
     feedback = ROW_SUMS.judge(lambda x: torch.from_numpy(x.numpy().sum(1)))
-    assert feedback.title == "Your function raises RuntimeError" and "requires grad" in said(feedback)
+    assert feedback.title == "The numbers are right, but the backward pass fails"
+    assert "No gradient passes through numpy" in said(feedback) and "line 1 of your function" in said(feedback)
 
 
 # ------------------------------------------------------------------------------- several outputs, numbers, booleans
@@ -383,6 +509,37 @@ def test_numbers_and_masks_as_outputs():
     )
     assert "True = may attend" in said(mask.judge(lambda n: torch.ones(n, n).tril()))
     assert "you have True, expected False" in said(mask.judge(lambda n: torch.ones(n, n, dtype=torch.bool)))
+
+
+WHOLE = FunctionExercise(
+    "whole",
+    "Whole numbers.",
+    lambda x: x.argmax(-1),
+    lambda: (Case("four rows", {"x": seeded(4, 6)}),),
+    outputs=(Output("token ids", ("step",)),),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "parts"),
+    [
+        (lambda x: torch.tensor([]), ("Nothing is in the token ids",)),
+        (lambda x: x, ("another shape", "with fractions", "argmax(-1)")),
+        (lambda x: x.amax(-1), ("Dtype float32", "fractions", "argmax(-1)")),
+        (lambda x: x.argmax(-1).float(), ("Dtype float32", "`.to(torch.int64)`")),
+        (lambda x: x.argmax(-1).int(), ("Dtype int32", "`.to(torch.int64)`")),
+        (lambda x: x.argmax(-1) > 0, ("Dtype bool", "True and False")),
+        (lambda x: x.argmax(-1).tolist(), ("not a list", "`torch.tensor(…)` makes a tensor")),
+        (lambda x: x.argmax(-1)[:3], ("another shape", "stops too early")),
+        (lambda x: torch.cat([x.argmax(-1), x.argmax(-1)]), ("another shape", "goes on too long")),
+    ],
+)
+def test_the_advice_leads_to_whole_numbers(answer, parts):
+    feedback = WHOLE.judge(answer)
+    assert feedback.status == "wrong" and WHOLE.judge(lambda x: x.argmax(-1)).status == "right"
+    for part in parts:
+        assert part in said(feedback), feedback
+    assert "Keep the dtype" not in said(feedback) and "torch.stack" not in said(feedback)
 
 
 def test_a_generator_as_input_starts_anew_for_every_run():

@@ -13,6 +13,7 @@ import torch
 from transformer_lab.practice import check
 from transformer_lab.practice.auditing import weak_points
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
+from transformer_lab.practice.values import ValueExercise
 
 
 @pytest.fixture(autouse=True)
@@ -273,6 +274,25 @@ ODD_ROWS = ([10**400] * 4, endless(), deep(), torch.ones(4) + 0j, NESTED, OLD_NE
 @pytest.mark.parametrize("row", ODD_ROWS, ids=range(len(ODD_ROWS)))
 def test_odd_rows_are_refused_in_words(row):
     assert check.mixed_row(row).status == "wrong"
+
+
+ONE = ValueExercise("one", "One.", 1, "the number")
+
+
+@pytest.mark.parametrize(
+    ("value", "title", "part"),
+    [
+        ("1", "This is text", "Give one number, without quotes."),
+        (True, "True and False are no numbers", "Give one number."),
+        (numpy.bool_(True), "True and False are no numbers", "Give one number."),
+        (torch.tensor([True]), "True and False are no numbers", "Give one number."),
+        (1j, "does not read as numbers", "Give one number, and nothing around it."),
+    ],
+)
+def test_text_and_truth_are_no_numbers(value, title, part):
+    feedback = ONE.judge(value)
+    assert feedback.status == "wrong" and title in feedback.title and part in said(feedback)
+    assert ONE.judge(1).status == ONE.judge([numpy.float32(1)]).status == "right"
 
 
 @pytest.mark.parametrize("stops", [KeyboardInterrupt, GeneratorExit])

@@ -28,13 +28,13 @@ def same(first: object, second: object, tolerance: float) -> bool:
         return False
     if not isinstance(first, torch.Tensor):
         return _close(first, _unwrapped(second), tolerance)
-    if first.shape != second.shape:
+    if (first.shape, first.dtype, first.device) != (second.shape, second.dtype, second.device):
         return False
     return not _differs(first, second.detach(), tolerance).any()
 
 
 def problem(expected: object, given: object, name: str, axes: tuple[str, ...], tolerance: float) -> Problem | None:
-    """The first thing wrong with ``given``: its kind, dtype, shape, a NaN, or a number. None when nothing is."""
+    """The first thing wrong with ``given``: its kind, shape, dtype, a NaN, or a number. None when nothing is."""
     found = kind_problem(expected, given, name)
     if found is not None:
         return found
@@ -43,8 +43,15 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
             return None
         return f"The {name} is not right", "You have {}; expected {}.".format(*_figures(_unwrapped(given), expected))
     given = given.detach()
+    if given.device != expected.device:
+        return (
+            f"Device {given.device} for the {name}",
+            "Make new tensors where the inputs live, for example with `device=query.device`.",
+        )
     if given.shape != expected.shape:
         return _shape_problem(expected, given, name, axes)
+    if given.dtype != expected.dtype:
+        return f"Dtype {_dtype(given)} in the {name}, not {_dtype(expected)}", _dtype_advice(expected, given)
     differs = _differs(expected, given, tolerance)
     if not differs.any():
         return None
@@ -68,28 +75,16 @@ def problem(expected: object, given: object, name: str, axes: tuple[str, ...], t
 
 
 def kind_problem(expected: object, given: object, name: str) -> Problem | None:
-    """What is wrong with the type, dtype or device of ``given``, before any number is looked at."""
+    """What is wrong with the type or layout of ``given``, before its shape, dtype or any number is looked at."""
     wanted = _kind(expected)
     got = _kind(given)
     title = f"The {name} should be {wanted}, not {got}"
     if isinstance(expected, torch.Tensor):
         if not isinstance(given, torch.Tensor):
-            return title, _advice(got, expected)
+            return title, _advice(given, expected)
         if given.is_nested or given.layout != expected.layout:
             kind = "nested" if given.is_nested else "sparse"
             return f"A {kind} tensor for the {name}", "Return a plain tensor, in which every number has its place."
-        if given.dtype != expected.dtype:
-            return (
-                f"Dtype {_dtype(given)} in the {name}, not {_dtype(expected)}",
-                "A mask stays boolean: True = may attend."
-                if expected.dtype == torch.bool
-                else "Keep the dtype of the inputs; `.double()`, `.long()` or a comparison changes it.",
-            )
-        if given.device != expected.device:
-            return (
-                f"Device {given.device} for the {name}",
-                "Make new tensors where the inputs live, for example with `device=query.device`.",
-            )
         return None
     given = _unwrapped(given)
     number = isinstance(given, numbers.Number) and not isinstance(given, complex)
@@ -108,17 +103,52 @@ def only_nan(value: object) -> bool:
 
 
 _CONVERSIONS = {
-    "a list": "Return the tensor itself; `torch.stack` joins a list of tensors into one.",
     "a number": "Something has reduced the tensor to one number, for example `.item()`, `.sum()` or `float(…)`.",
     "None": "Nothing came back. Is the `return` missing on some path?",
 }
+_ARGMAX = "If they are scores or logits, `argmax(-1)` gives the place of the largest."
 
 
-def _advice(got: str, expected: torch.Tensor) -> str:
-    if got == "a numpy array":
+def _advice(given: object, expected: torch.Tensor) -> str:
+    """How to get from something else to a tensor."""
+    if isinstance(given, list):
+        return _list_advice(given, expected)
+    if _from_numpy(given):
         loss = "; numpy also loses the gradient" if expected.is_floating_point() else ""
         return f"Stay in torch from input to output{loss}."
-    return _CONVERSIONS.get(got, f"Return a tensor of shape {shape_text(expected)}.")
+    return _CONVERSIONS.get(_kind(given), f"Return a tensor of shape {shape_text(expected)}.")
+
+
+def _list_advice(given: list, expected: torch.Tensor) -> str:
+    if not given:
+        return f"Your list is empty: nothing was put into it. Return a tensor of shape {shape_text(expected)}."
+    if isinstance(given[0], torch.Tensor):
+        if len(given) == 1 and given[0].shape == expected.shape:
+            return "Return the tensor itself, without the brackets around it."
+        return "`torch.stack` joins a list of tensors into one."
+    if isinstance(given[0], numbers.Number | list):
+        if expected.is_floating_point():
+            return "Return the tensor itself; `.tolist()` gives plain numbers, through which no gradient passes."
+        return "`torch.tensor(…)` makes a tensor of a list of numbers."
+    return f"Return a tensor of shape {shape_text(expected)}; this is a list whose first entry is {_kind(given[0])}."
+
+
+def _dtype_advice(expected: torch.Tensor, given: torch.Tensor) -> str:
+    """How to get from the dtype of ``given`` to that of ``expected``; the shapes are equal."""
+    wanted = _dtype(expected)
+    if expected.dtype == torch.bool:
+        return "A mask stays boolean: True = may attend."
+    if not expected.is_floating_point():
+        if given.is_floating_point() and not (given == given.round()).all():
+            return f"Whole numbers are expected here, and yours have fractions. {_ARGMAX}"
+        if given.dtype == torch.bool:
+            return "Whole numbers are expected here; a comparison gives True and False."
+        return f"Whole numbers are wanted as {wanted}: `.to(torch.{wanted})`, or `dtype=torch.{wanted}` from the start."
+    if given.is_floating_point() or given.is_complex():
+        return f"Keep the dtype of the inputs, {wanted}; `.double()`, `.half()` or numpy on the way changes it."
+    if given.dtype == torch.bool:
+        return "Numbers are expected here; a comparison gives True and False."
+    return f"The fractions are lost: `.long()`, `argmax` or `//` makes whole numbers. Stay with {wanted}."
 
 
 def _unwrapped(value: object) -> object:
@@ -168,14 +198,32 @@ def _kind(value: object) -> str:
 
 
 def _shape_problem(expected: torch.Tensor, given: torch.Tensor, name: str, axes: tuple[str, ...]) -> Problem:
+    if not given.numel():
+        return (
+            f"Nothing is in the {name}",
+            f"You return an empty tensor, of shape {tuple(given.shape)}; expected {shape_text(expected, axes)}.",
+        )
     sentence = f"Your shape is {tuple(given.shape)}; expected {shape_text(expected, axes)}."
-    if sorted(given.shape) == sorted(expected.shape):
+    whole = not expected.is_floating_point() and expected.dtype != torch.bool
+    if whole and given.is_floating_point() and not (given == given.round()).all():
+        sentence += f" Whole numbers are expected, and yours are {_dtype(given)} with fractions. {_ARGMAX}"
+    elif _goes_on(expected, given):
+        sentence += " It begins as expected, and then goes on too long."
+    elif _goes_on(given, expected):
+        sentence += " It begins as expected, and then stops too early."
+    elif sorted(given.shape) == sorted(expected.shape):
         sentence += " The sizes are the same in another order: an axis is swapped."
     elif [n for n in given.shape if n != 1] == [n for n in expected.shape if n != 1]:
         sentence += " Only axes of size 1 differ: look for a missing or extra `unsqueeze`, `squeeze` or `keepdim`."
     elif given.ndim != expected.ndim:
         sentence += f" It has {given.ndim} axes instead of {expected.ndim}."
     return f"You give the {name} another shape", sentence
+
+
+def _goes_on(short: torch.Tensor, long: torch.Tensor) -> bool:
+    """Whether ``long`` is a row of whole numbers that begins with ``short``."""
+    row = short.ndim == long.ndim == 1 and not short.is_floating_point() and short.dtype == long.dtype
+    return row and len(short) < len(long) and bool((long[: len(short)] == short).all())
 
 
 def _differs(expected: torch.Tensor, given: torch.Tensor, tolerance: float) -> torch.Tensor:

@@ -40,7 +40,7 @@ def problem(
     for (label, inputs), right in zip(cases, expected, strict=True):
         given = running.attempt(answer, lambda inputs=inputs: of(answer, inputs, names))
         if isinstance(given, Raised):
-            return sentences.raised(answer, given, inputs)
+            return sentences.raised_backward(answer, given, inputs)
         pairs = list(zip(names, given, right, strict=True))
         broken = [name for name, mine, _ in pairs if not mine.isfinite().all()]
         if broken:

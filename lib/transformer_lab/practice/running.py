@@ -30,6 +30,29 @@ class Raised:
     line: str  # "line 2 of my_attention: `scores = query @ key`", or empty when it is not known
 
 
+class EndlessError(RuntimeError):
+    """Raised where a learner's loop calls a function of its inputs without end."""
+
+
+@dataclass
+class Limited:
+    """A function among the inputs that refuses to be called more than ``limit`` times in one run.
+
+    For every exercise in which a loop ends by what such a function returns: a loop that does not end would hold up
+    the notebook. Each run has its own count, because inputs are copied for it.
+    """
+
+    function: Callable
+    limit: int
+    calls: int = 0
+
+    def __call__(self, *arguments: object) -> object:
+        self.calls += 1
+        if self.calls > self.limit:
+            raise EndlessError(f"called {self.limit} times, and still no end")
+        return self.function(*arguments)
+
+
 def same_error(first: Raised, second: Raised) -> bool:
     """Whether two errors have one type and the same words: `a < b` and `b > a` clash with their sizes swapped."""
     words = [sorted(message_of(what.error).split()) for what in (first, second)]
@@ -90,7 +113,7 @@ def is_stub(function: Callable) -> bool:
 
     A function that has only its arguments to give back (the identity) is an answer, not a stub.
     """
-    code = _code(function)
+    code = code_of(function)
     if code is None:
         return False
     instructions = list(dis.get_instructions(code))
@@ -160,7 +183,8 @@ def _unchanged(before: object, after: object) -> bool:
     return True  # functions and generators: nothing to compare
 
 
-def _code(function: Callable) -> CodeType | None:
+def code_of(function: Callable) -> CodeType | None:
+    """The code of a Python function, also of one inside wrappers; None where there is none."""
     try:
         return getattr(inspect.unwrap(function), "__code__", None)
     except Exception:  # a chain of `__wrapped__` without an end, or an object that fails when asked
@@ -168,7 +192,7 @@ def _code(function: Callable) -> CodeType | None:
 
 
 def _line_of(function: Callable, error: BaseException) -> str:
-    code, line = _code(function), None
+    code, line = code_of(function), None
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is code:

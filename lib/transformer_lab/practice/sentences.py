@@ -1,5 +1,7 @@
 """The engine's own sentences: what it says when no known mistake explains an answer."""
 
+import dis
+import re
 from collections.abc import Callable, Sequence
 
 from transformer_lab.practice import running
@@ -25,13 +27,39 @@ def unfinished(given: Sequence[object]) -> Feedback:
 
 def raised(function: Callable, what: Raised, inputs: dict[str, object]) -> Feedback:
     """An error of the learner's own code: type, message and line, and the shapes it was given."""
-    text = _first_line(what.error)
     where = f", in {what.line}" if what.line else ""
+    given = f"The input was: {running.inputs_text(inputs)}."
+    if isinstance(what.error, running.EndlessError):
+        advice = (
+            "Leave the loop after as many steps as the task allows, whatever comes out of them. Look also whether what "
+            "the loop tests ever changes."
+        )
+        title = f"The loop in {running.name_of(function)} does not end"
+        return Feedback("wrong", title, (f"Stopped after many calls{where}. {advice}", given))
+    hint = _hint(function, what.error)
     return Feedback(
         "wrong",
         f"{running.name_of(function, start='Your')} raises {type(what.error).__name__}",
-        (f"It says: {text}{where}.", f"The input was: {running.inputs_text(inputs)}."),
+        (f"It says: {_first_line(what.error)}{where}.", *hint, given),
     )
+
+
+def raised_backward(function: Callable, what: Raised, inputs: dict[str, object]) -> Feedback:
+    """An error that comes only when gradients are asked for; without them, the numbers were right."""
+    text = running.message_of(what.error)
+    where = f" It is in {what.line}." if what.line else ""
+    if "modified by an inplace operation" in text or "used in an in-place operation" in text:
+        advice = (
+            "A step in place, such as `x += …`, `x /= …` or `x[…] = …`, overwrites numbers that the gradient still "
+            "needs. Make a new tensor instead: `x = x + …`."
+        )
+    elif "requires grad" in text and "numpy" in text:
+        advice = "No gradient passes through numpy. Stay in torch from input to output."
+    else:
+        said = f"Asking {running.name_of(function)} for gradients raises {type(what.error).__name__}"
+        advice = f"{said}: {_first_line(what.error)}."
+    given = f"The input was: {running.inputs_text(inputs)}."
+    return Feedback("wrong", "The numbers are right, but the backward pass fails", (advice + where, given))
 
 
 def not_judged(name: str, error: BaseException) -> Feedback:
@@ -44,6 +72,32 @@ def not_judged(name: str, error: BaseException) -> Feedback:
             f"Give plain tensors and numbers, nothing wrapped or nested; `help(check.{name})` says which.",
         ),
     )
+
+
+def _hint(function: Callable, error: BaseException) -> tuple[str, ...]:
+    """What to do about an error of torch whose own words do not say it."""
+    text = running.message_of(error)
+    if "Boolean value of Tensor" in text:
+        return (
+            "`if`, `and` and Python's own `max` want a single True or False, and a tensor holds many. Number by "
+            "number: `torch.relu(x)` or `x.clamp(min=0)` for `max(0, x)`, `torch.where` for `if`, `&` for `and`.",
+        )
+    if re.search(r"size of tensor a .* must match the size of tensor b", text) and _drops_an_axis(function):
+        return (
+            "Does one side come from a `mean`, `sum` or `var`? It drops its axis, and the rest lines up with the wrong "
+            "one. `keepdim=True` keeps the axis with size 1.",
+        )
+    return ()
+
+
+def _drops_an_axis(function: Callable) -> bool:
+    """Whether the code reduces a tensor and nowhere keeps the axis."""
+    code = running.code_of(function)
+    if code is None:
+        return False
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_METHOD", "LOAD_ATTR")}
+    kept = any(isinstance(value, tuple) and "keepdim" in value for value in code.co_consts) or "unsqueeze" in names
+    return not kept and bool(names & {"mean", "sum", "var", "std", "amax", "norm"})
 
 
 def _first_line(error: BaseException) -> str:

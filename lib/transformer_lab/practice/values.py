@@ -11,6 +11,7 @@
 Compute the answer and the wrong values from the same numbers that the lesson shows, so that they cannot drift apart.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -47,17 +48,15 @@ class ValueExercise:
 
     def judge(self, answer: object) -> Feedback:
         """Compare ``answer`` (a number, list, array or tensor) with the right value and the known wrong ones."""
-        if _holds_blank(answer):
+        if _holds(answer, _is_blank):
             return NOTHING_YET
         if callable(answer) and not isinstance(answer, torch.Tensor):
             return Feedback("wrong", "The check needs a value", ("Hand over the numbers, not a function.",))
+        expected = as_tensor(self.answer)
         try:
             given = as_tensor(answer)
         except (TypeError, ValueError, RuntimeError, OverflowError):
-            wanted = comparing.shape_text(as_tensor(self.answer), self.output.axes)
-            sentence = f"Give plain numbers of shape {wanted}, every row of the same length."
-            return Feedback("wrong", "This does not read as numbers", (sentence,))
-        expected = as_tensor(self.answer)
+            return self._not_numbers(answer, expected)
         if given.ndim > expected.ndim and given.squeeze().shape == expected.shape:
             given = given.squeeze()  # brackets around the whole answer are no mistake
         if comparing.same(expected, given, self.tolerance):
@@ -69,6 +68,15 @@ class ValueExercise:
             return Feedback("wrong", f"The {self.output.name} is not right yet", (self._what_is_off(expected, given),))
         title, sentence = comparing.problem(expected, given, self.output.name, self.output.axes, self.tolerance)
         return Feedback("wrong", title, (sentence,))
+
+    def _not_numbers(self, answer: object, expected: torch.Tensor) -> Feedback:
+        wanted = f"numbers of shape {comparing.shape_text(expected, self.output.axes)}, every row of the same length"
+        wanted = wanted if expected.ndim else "one number"
+        if _holds(answer, _is_text):
+            return Feedback("wrong", "This is text", (f"Give {wanted}, without quotes.",))
+        if _holds(answer, _is_truth):
+            return Feedback("wrong", "True and False are no numbers here", (f"Give {wanted}.",))
+        return Feedback("wrong", "This does not read as numbers", (f"Give {wanted}, and nothing around it.",))
 
     def _what_is_off(self, expected: torch.Tensor, given: torch.Tensor) -> str:
         """Which numbers are off. The right ones stay unsaid, because the learner is working them out."""
@@ -83,7 +91,9 @@ class ValueExercise:
 
 
 def as_tensor(value: object) -> torch.Tensor:
-    """Numbers in any of their usual wrappings, in double precision."""
+    """Numbers in any of their usual wrappings, in double precision; True and False are none."""
+    if _holds(value, _is_truth):
+        raise TypeError("not plain numbers")
     if isinstance(value, torch.Tensor):
         if value.is_complex() or value.is_nested or value.layout != torch.strided:
             raise TypeError("not plain numbers")
@@ -91,7 +101,21 @@ def as_tensor(value: object) -> torch.Tensor:
     return torch.as_tensor(value, dtype=torch.float64)
 
 
-def _holds_blank(answer: object) -> bool:
+def _holds(answer: object, test: Callable[[object], bool]) -> bool:
+    """Whether ``test`` is true of the answer, or of anything in its lists."""
     if isinstance(answer, list | tuple):
-        return any(_holds_blank(item) for item in answer)
-    return answer is None or answer is ...
+        return any(_holds(item, test) for item in answer)
+    return test(answer)
+
+
+def _is_blank(item: object) -> bool:
+    return item is None or item is ...
+
+
+def _is_text(item: object) -> bool:
+    return isinstance(item, str)
+
+
+def _is_truth(item: object) -> bool:
+    """Whether this is True or False, or a mask: torch would read them as 1 and 0."""
+    return isinstance(item, bool) or str(getattr(item, "dtype", "")) in ("bool", "torch.bool")

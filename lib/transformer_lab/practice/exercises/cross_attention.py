@@ -21,11 +21,14 @@ def cross_attention_with_faults(
     values: str = "memory",
     projections: str = "each its own",
     mask: str = "padding",
+    turned: str = "transposed",
     divide_by: str = "√d_k",
     softmax_over: str = "keys",
     fill: float = -math.inf,
 ) -> Tensor:
     """(batch, target, d_v), with a switch for each way to get it wrong."""
+    if mask == "memory set to 0":
+        memory = memory * source_real[..., None]
     stream = {"target": target, "memory": memory}
     weights = {
         "each its own": (W_Q, W_K, W_V),
@@ -34,10 +37,9 @@ def cross_attention_with_faults(
         "Q and V": (W_V, W_K, W_Q),
         "no W_V": (W_Q, W_K, torch.eye(len(W_V))),
     }[projections]
-    query, key, value = (
-        stream[name] @ weight for name, weight in zip((queries, keys, values), weights, strict=True)
-    )
-    scores = query @ key.mT
+    query, key, value = (stream[name] @ weight for name, weight in zip((queries, keys, values), weights, strict=True))
+    batch, n_keys, d_k = key.shape
+    scores = query @ (key.mT if turned == "transposed" else key.reshape(batch, d_k, n_keys))
     scores = scores / {
         "√d_k": math.sqrt(query.shape[-1]), "nothing": 1.0, "d_k": query.shape[-1], "√d_model": math.sqrt(len(W_Q)),
     }[divide_by]  # fmt: skip
@@ -53,6 +55,7 @@ def cross_attention_with_faults(
         "on the queries": lambda: source_real[:, :, None],
         "beside each other": lambda: source_real,
         "after the softmax": lambda: torch.ones_like(real),
+        "memory set to 0": lambda: torch.ones_like(real),
     }[mask]()
     shares = scores.masked_fill(~allowed, fill).softmax({"keys": -1, "queries": -2, "batch": 0}[softmax_over])
     if mask == "after the softmax":
@@ -153,6 +156,29 @@ CROSS_ATTENTION = FunctionExercise(
             {"mask": "after the softmax"},
             "The mask comes after the softmax",
             "The pads have already taken their share, so the rows no longer sum to 1. Fill the *scores* with −∞.",
+        ),
+        Mistake(
+            {"mask": "memory set to 0"},
+            "The pads of the memory are set to 0 instead of masked",
+            "A key of zeros gives the score 0, and e⁰ is 1: the pad still takes a share. Leave the memory as it is and "
+            "fill the *scores* with −∞.",
+        ),
+        Mistake(
+            {"fill": 0.0},
+            "The scores of the pads are filled with 0",
+            "0 is a score like any other, and so is `1e-9`: e⁰ is 1, and the pad takes a share. Fill with −∞, or with "
+            "`-1e9`, minus in front.",
+        ),
+        Mistake(
+            {"fill": 1e9},
+            "The pads get the highest score of all",
+            "The minus is missing: fill with −∞, or with `-1e9`.",
+        ),
+        Mistake(
+            {"turned": "view"},
+            "The keys are reshaped, not transposed",
+            "`view` and `reshape` cut the same numbers into rows of another length, which tears the keys apart. Swap "
+            "the axes: `key.transpose(-2, -1)`.",
         ),
         Mistake(
             {"projections": "Q and K"},

@@ -1,23 +1,31 @@
 """Lesson 07: the loop that lets an encoder–decoder write, always its likeliest next token."""
 
+from itertools import count
+
 import torch
 from torch import Tensor
 
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
+from transformer_lab.practice.running import Limited
 
-START, END = 1, 2
 _VOCAB, _ROWS = 9, 61
 
 
 class Encoder:
-    """A stand-in for an encoder: ``encode(source)`` gives a memory that depends on every source token."""
+    """A stand-in for an encoder: ``encode(source)`` gives a memory that depends on every source token and its place."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
 
     def __call__(self, source: Tensor) -> Tensor:
-        return source.double() + torch.arange(len(source)) / 2
+        return source.double() + torch.arange(len(source)) * self._step / 2
 
 
 class Decoder:
-    """A stand-in for a decoder: logits (position, vocab) that depend on the memory and all tokens up to a place."""
+    """A stand-in for a decoder: logits (position, vocab) that depend on the memory and all tokens up to a place.
+
+    Every place of the memory and every token counts with a factor of its own, so that their order matters.
+    """
 
     def __init__(self, seed: int) -> None:
         self._table = seeded(_ROWS, _VOCAB, seed=seed)
@@ -27,7 +35,7 @@ class Decoder:
             raise TypeError("memory must be what encode(source) returned")
         tokens = torch.as_tensor(tokens).reshape(-1)
         turns = 3 * torch.arange(len(tokens)) + 1
-        states = (tokens * turns).cumsum(0) + int(memory.sum() * 2)
+        states = (tokens * turns).cumsum(0) + int((memory * (2 * torch.arange(len(memory)) + 2)).sum())
         return self._table[states % _ROWS]
 
 
@@ -42,7 +50,7 @@ def greedy_with_faults(
     begins: str = "start",
     feeds: str = "all",
     reads: str = "last",
-    stops: bool = True,
+    stops: str = "at end or limit",
     returns: str = "new",
     extra: int = 0,
     drops: str = "all",
@@ -54,12 +62,12 @@ def greedy_with_faults(
     memory = encode(source)
     first = {"start": [start], "source": source.tolist(), "end": [end]}[begins]
     tokens, new = list(first), []
-    for _ in range(max_tokens + extra):
+    for _ in count() if stops == "at end" else range(max_tokens + extra):
         fed = {"all": tokens, "last": tokens[-1:], "first": first, "newest first": tokens[::-1]}[feeds]
         logits = decode(torch.tensor(fed), memory)
         scores = {"last": logits[-1], "all": logits, "sum": logits.sum(0), "least": -logits[-1]}[reads]
         token = int(scores.argmax())
-        if stops and token == end:
+        if token == end and stops != "at limit":
             if returns == "with end":
                 new.append(token)
             break
@@ -70,12 +78,12 @@ def greedy_with_faults(
     return torch.tensor(new if begins != "source" or drops == "all" else [*first[1:], *new])
 
 
-def _case(label: str, seed: int, source: list[int], max_tokens: int) -> Case:
+def _case(label: str, seed: int, source: list[int], start: int, end: int, max_tokens: int, step: int = 1) -> Case:
     return Case(
         label,
         {
-            "encode": Encoder(), "decode": Decoder(seed), "source": torch.tensor(source), "start": START, "end": END,
-            "max_tokens": max_tokens,
+            "encode": Encoder(step), "decode": Limited(Decoder(seed), 3 * max_tokens + 10),
+            "source": torch.tensor(source), "start": start, "end": end, "max_tokens": max_tokens,
         },
     )  # fmt: skip
 
@@ -85,10 +93,10 @@ GREEDY_TRANSLATION = FunctionExercise(
     title="A greedy loop that writes from the source, token by token.",
     reference=greedy_with_faults,
     cases=lambda: (
-        _case("five source tokens", 25, [4, 7, 3, 5, 8], 12),
-        _case("the same decoder, another source", 25, [6, 3], 12),
-        _case("a sentence that never ends in time", 1, [5, 5, 3], 4),
-        _case("one source token", 34, [8], 10),
+        _case("five source tokens", 26, [4, 7, 3, 5, 8], start=1, end=2, max_tokens=12),
+        _case("the same decoder, another source", 26, [6, 3], start=1, end=2, max_tokens=12),
+        _case("a sentence that never ends in time", 0, [5, 5, 3], start=0, end=8, max_tokens=4, step=2),
+        _case("one source token", 0, [8], start=4, end=0, max_tokens=10, step=3),
     ),
     outputs=(Output("token ids", ("step",)),),
     spellings=({}, {"drops": "one"}),
@@ -136,9 +144,16 @@ GREEDY_TRANSLATION = FunctionExercise(
             "The largest logit is the likeliest token: `argmax`.",
         ),
         Mistake(
-            {"stops": False},
+            {"stops": "at limit"},
             "It does not stop at `end`",
             "When the new token is `end`, the sentence is finished: leave the loop.",
+        ),
+        Mistake(
+            # The other settings are the right ones: with them wrong too, the loop may never end at all.
+            {"stops": "at end", "begins": "start", "feeds": "all", "reads": "last", "extra": 0},
+            "The loop ignores max_tokens",
+            "A decoder may never come to `end`, and then your loop goes on and on: the check stopped it. Count the new "
+            "tokens too: `for _ in range(max_tokens)`, and `break` at `end`.",
         ),
         Mistake(
             {"returns": "with end"},
@@ -158,7 +173,8 @@ GREEDY_TRANSLATION = FunctionExercise(
         Mistake(
             {"extra": -1},
             "One token too few is written",
-            "`start` does not count: `max_tokens` *new* tokens are allowed.",
+            "Where the limit comes before `end`, one is missing. Either the loop stops a step early (`start` does not "
+            "count: `max_tokens` *new* tokens are allowed), or you cut off the last token as if it were `end`.",
         ),
     ),
 )

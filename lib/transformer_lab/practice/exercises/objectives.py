@@ -23,11 +23,17 @@ def mask_words_with_faults(
     labels_at: str = "chosen",
     elsewhere: str = "ignored",
     labels_from: str = "tokens",
+    second_from: str = "inputs",
+    masks_at: str = "chosen",
+    swaps_at: str = "chosen",
+    mask_written: str = "mask_id",
+    returned: str = "inputs, labels",
 ) -> tuple[Tensor, Tensor]:
     """Inputs and labels: 15 % of the words chosen, of these 80 % masked, 10 % swapped and 10 % kept."""
     chosen = {"below 0.15": choose < 0.15, "above 0.15": choose >= 0.15, "below 0.85": choose < 0.85}[chosen_if]
     if not specials_chosen:
         chosen = chosen & ~special
+    mask_id = {"mask_id": mask_id, "3": MASK_ID}[mask_written]
     share = {"two": kind, "one": choose / 0.15}[draws]
     masked, swapped = {
         "80/10/10": (share < 0.8, (share >= 0.8) & (share < 0.9)),
@@ -35,21 +41,34 @@ def mask_words_with_faults(
         "always": (share < 2.0, share > 2.0),
         "80/20 swapped": (share < 0.8, share >= 0.8),
         "80/20 kept": (share < 0.8, share > 2.0),
+        "overwritten": (share < 0.8, share < 0.9),
     }[replaced]
-    inputs = tokens.masked_fill(chosen & masked, mask_id)
-    inputs = torch.where(chosen & swapped, random_words, inputs)
+    inputs = tokens.masked_fill(chosen & masked if masks_at == "chosen" else masked, mask_id)
+    at_swaps = chosen & swapped if swaps_at == "chosen" else swapped
+    inputs = torch.where(at_swaps, random_words, inputs if second_from == "inputs" else tokens)
     counted = {
         "chosen": chosen,
         "all": torch.ones_like(chosen),
         "words": ~special,
         "changed": chosen & (masked | swapped),
         "masked": chosen & masked,
+        "not chosen": ~chosen,
     }[labels_at]
     source = tokens if labels_from == "tokens" else inputs
-    return inputs, source.masked_fill(~counted, {"ignored": IGNORE, "zero": 0}[elsewhere])
+    labels = source.masked_fill(~counted, {"ignored": IGNORE, "zero": 0}[elsewhere])
+    return (inputs, labels) if returned == "inputs, labels" else (labels, inputs)
 
 
-def _masking_case(label: str, batch: int, length: int, seed: int) -> Case:
+# Draws just beside each threshold: whoever compares with another number gets one of these wrong.
+_CLOSE_DRAWS = (
+    (0.149, 0.4), (0.151, 0.4), (0.1, 0.799), (0.1, 0.801), (0.1, 0.899), (0.1, 0.901),
+)  # fmt: skip
+
+
+def _masking_case(
+    label: str, batch: int, length: int, seed: int, *, mask_id: int = MASK_ID, by_number: bool = True
+) -> Case:
+    """A case of the masking; unless ``by_number``, nobody can tell from a token's number whether it is special."""
     generator = torch.Generator().manual_seed(seed)
 
     def numbers(low: int) -> Tensor:
@@ -64,8 +83,17 @@ def _masking_case(label: str, batch: int, length: int, seed: int) -> Case:
     grid = (torch.arange(n) + 0.5) / n
     choose, kind = (grid[torch.randperm(n, generator=generator)].view(batch, length) for _ in range(2))
     choose = torch.where(torch.rand(batch, length, generator=generator) < 0.5, choose * 0.14, choose)
+    words = (~special).nonzero()
+    words = words[torch.randperm(len(words), generator=generator)]
+    for (row, place), draws in zip(words.tolist(), _CLOSE_DRAWS, strict=False):
+        choose[row, place], kind[row, place] = draws
+    if not by_number:
+        for row, place in words[len(_CLOSE_DRAWS) :][:4].tolist():
+            special[row, place], choose[row, place] = True, 0.05
+        for token, (row, place) in zip((2, 4), words[len(_CLOSE_DRAWS) + 4 :].tolist(), strict=False):
+            tokens[row, place], choose[row, place] = token, 0.05
     inputs = {"tokens": tokens, "special": special, "choose": choose, "kind": kind, "random_words": numbers(N_SPECIALS)}
-    return Case(label, inputs | {"mask_id": MASK_ID})
+    return Case(label, inputs | {"mask_id": mask_id})
 
 
 MASK_WORDS = FunctionExercise(
@@ -74,8 +102,8 @@ MASK_WORDS = FunctionExercise(
     reference=mask_words_with_faults,
     cases=lambda: (
         _masking_case("six sentences of nine tokens", 6, 9, seed=0),
-        _masking_case("batch = length", 8, 8, seed=1),
-        _masking_case("one long sentence", 1, 40, seed=2),
+        _masking_case("batch = length, words among the special tokens", 8, 8, seed=1, by_number=False),
+        _masking_case("one long sentence, another mask id", 1, 40, seed=2, mask_id=4),
     ),
     outputs=(Output("inputs", ("batch", "position")), Output("labels", ("batch", "position"))),
     mistakes=(
@@ -159,6 +187,44 @@ MASK_WORDS = FunctionExercise(
             "The labels come from the masked inputs",
             "The label is what stood there *before*: take it from `tokens`. Yours asks the model to say the mask.",
         ),
+        Mistake(
+            {"second_from": "tokens"},
+            "The masks are lost again",
+            "Your second replacement starts from `tokens`, so it undoes the first. Let it start from the inputs that "
+            "already hold the masks.",
+        ),
+        Mistake(
+            {"replaced": "overwritten"},
+            "Random words overwrite the masks",
+            "`kind < 0.9` holds where `kind < 0.8` does, so your second replacement writes over the first. Random "
+            "words belong only from 0.8 up to 0.9.",
+        ),
+        Mistake(
+            {"swaps_at": "everywhere"},
+            "Words that were not chosen are swapped",
+            "The line of the random words looks at `kind` alone. Join it with `chosen &`.",
+        ),
+        Mistake(
+            {"masks_at": "everywhere"},
+            "Words that were not chosen become the mask",
+            "The line of the masks looks at `kind` alone. Join it with `chosen &`.",
+        ),
+        Mistake(
+            {"labels_at": "not chosen"},
+            "The labels stand where nothing was chosen",
+            "The two branches have changed places: `torch.where(chosen, tokens, -100)` takes the word where it was "
+            "chosen, and −100 elsewhere.",
+        ),
+        Mistake(
+            {"mask_written": "3"},
+            "The mask is always token 3",
+            "Write `mask_id` instead of a number: another vocabulary has its mask elsewhere.",
+        ),
+        Mistake(
+            {"returned": "labels, inputs"},
+            "The labels come first",
+            "Exchange the two: `return inputs, labels`.",
+        ),
     ),
 )
 
@@ -171,18 +237,27 @@ def shift_labels_with_faults(
     last: str = "ignored",
     pads: str = "ignored",
     cut: str = "no",
+    axis: str = "position",
+    ends: str = "last place",
+    ignored: int = IGNORE,
 ) -> Tensor:
     """The label of each place is the token after it; pads, and the last place, have none."""
-    labels = torch.roll(tokens, -by, dims=1)
+    labels = torch.roll(tokens, -by, dims=("batch", "position").index(axis))
     if last != "kept" and by:
-        labels[:, slice(-by, None) if by > 0 else slice(0, -by)] = IGNORE
+        at = slice(-by, None) if by > 0 else slice(0, -by)
+        labels[(at,) if axis == "batch" and ends == "last row" else (slice(None), at)] = IGNORE
     if pads == "ignored":
         labels = labels.masked_fill(labels == pad_id, IGNORE)
     if pads == "by input":
         labels = labels.masked_fill(tokens == pad_id, IGNORE)
+    if pads == "0":
+        labels = labels.masked_fill(labels == 0, IGNORE)
+    if last == "pad":
+        labels[:, -1] = pad_id
     if last == "one too many":
         n_after = (labels != IGNORE).flip(1).cumsum(1).flip(1)  # labels from here to the end
         labels = labels.masked_fill(n_after == 1, IGNORE)
+    labels = labels.masked_fill(labels == IGNORE, ignored)
     return {"no": labels, "last": labels[:, :-1]}[cut]
 
 
@@ -203,6 +278,7 @@ SHIFT_LABELS = FunctionExercise(
         Case("all longer than three, none padded", _sentences(4, 4, width=4, pad_id=0, seed=3)),
     ),
     outputs=(Output("labels", ("batch", "position")),),
+    spellings=({}, {"ends": "last row"}),  # of a shift along the batch
     mistakes=(
         Mistake(
             {"by": 0},
@@ -230,7 +306,7 @@ SHIFT_LABELS = FunctionExercise(
             {"pads": "kept"},
             "The pads are left in the loss",
             "A pad is no word to learn, and how many there are depends on the batch. Where the label is the pad, put "
-            "−100.",
+            "−100. (`masked_fill` returns a new tensor: give it a name, or return it.)",
         ),
         Mistake(
             {"pads": "by input"},
@@ -248,6 +324,33 @@ SHIFT_LABELS = FunctionExercise(
             "The labels are one place short",
             "The first token is dropped and nothing takes its place at the end. The labels keep the shape of the "
             "tokens: add one place with −100.",
+        ),
+        Mistake(
+            {"last": "pad"},
+            "The last place has the pad as its label",
+            "A pad is a token like any other for the loss. What counts for nothing is −100: put it there, or fill in "
+            "the last place *before* you look for pads.",
+        ),
+        Mistake(
+            {"pads": "0"},
+            "The pad is taken to be token 0",
+            "It is `pad_id`, which is another number in another vocabulary.",
+        ),
+        Mistake(
+            {"axis": "batch"},
+            "The sentences have moved, not the words",
+            "Axis 0 counts the sentences. The next word is the next *place*: shift along axis 1.",
+        ),
+        Mistake(
+            {"ignored": -1},
+            "−1 instead of −100",
+            "torch's loss ignores −100 alone. A label of −1 is an error there, or worse, the last word of the "
+            "vocabulary.",
+        ),
+        Mistake(
+            {"ignored": 100},
+            "100 instead of −100",
+            "The minus is missing: 100 is a word of a larger vocabulary, and −100 the label that counts for nothing.",
         ),
     ),
 )

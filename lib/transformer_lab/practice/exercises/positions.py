@@ -167,10 +167,10 @@ def rope_with_faults(
     )
 
 
-def _rope_case(label: str, batch: int, heads: int, length: int, d_head: int, first: int = 0) -> Case:
+def _rope_case(label: str, batch: int, heads: int, length: int, d_head: int, first: int = 0, step: int = 1) -> Case:
     shape = (batch, heads, length, d_head)
     tensors = {name: seeded(*shape, seed=seed) for seed, name in enumerate(("query", "key", "value"), start=1)}
-    return Case(label, tensors | {"positions": torch.arange(first, first + length)})
+    return Case(label, tensors | {"positions": first + step * torch.arange(length)})
 
 
 ROPE = FunctionExercise(
@@ -183,6 +183,7 @@ ROPE = FunctionExercise(
         _rope_case("heads = length = d_head", 2, 4, 4, 4),
         _rope_case("a single pair", 1, 3, 4, 2),
         _rope_case("one new token at position 11", 2, 2, 1, 8, first=11),
+        _rope_case("positions that count down by twos", 1, 2, 4, 6, first=9, step=-2),
     ),
     outputs=tuple(Output(name, ("batch", "head", "position", "component")) for name in ("query", "key", "value")),
     differentiable=("query",),
