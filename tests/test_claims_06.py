@@ -9,22 +9,22 @@ from torch import nn
 
 from transformer_lab.experiments.block_walk import D_MODEL, WORDS, walk_block
 from transformer_lab.experiments.deep_models import (
+    difference,
     explore_depth,
     first_block_gradients,
     gradient_by_block,
     language_model,
-    likeness,
     loss_of,
     some_sentences,
+    some_words,
 )
 from transformer_lab.experiments.norm_order import (
     compare_orders,
     frequency_loss,
-    gradients_after,
     stream_sizes,
     train_order,
 )
-from transformer_lab.experiments.norms import in_batches, norm_steps
+from transformer_lab.experiments.norms import by_stored_averages, in_batches, norm_steps
 from transformer_lab.experiments.torch_layer import block_from
 from transformer_lab.model.attention import MultiHeadAttention
 from transformer_lab.model.blocks import Block
@@ -147,13 +147,23 @@ def test_statistics_never_cross_tokens_or_sentences(norm):
 
 @pytest.mark.claim("B3")
 def test_batch_norm_depends_on_the_batch_and_layer_norm_does_not():
-    one, two, many = in_batches([3.0, 4.0, 1.0, 6.0], sizes=(1, 2, 32))
+    one, two, many = in_batches([1.0, 4.0, -3.0, 6.0], sizes=(1, 2, 32))
     assert one.batch_norm is None
-    torch.testing.assert_close(two.batch_norm.abs(), torch.ones(4), rtol=0, atol=1e-2)
-    assert not torch.allclose(many.batch_norm, two.batch_norm, atol=0.5)
-    assert torch.equal(one.layer_norm, two.layer_norm) and torch.equal(one.layer_norm, many.layer_norm)
-    by_hand = [-0.5, 0.5, -2.5, 2.5]  # mean 3.5, variance 13 / 4
-    assert (one.layer_norm * math.sqrt(3.25)).tolist() == pytest.approx(by_hand, abs=1e-4)
+    torch.testing.assert_close(two.batch_norm.abs(), torch.ones(2, 4), rtol=0, atol=1e-2)
+    assert (two.batch_norm[0] < 0).any() and (two.batch_norm[0] > 0).any()
+    assert not torch.allclose(many.batch_norm[0], two.batch_norm[0], atol=0.5)
+    assert all(torch.equal(one.layer_norm[0], case.layer_norm[0]) for case in (two, many))
+    by_hand = [-1.0, 2.0, -5.0, 4.0]  # mean 2, variance 46 / 4
+    assert (one.layer_norm[0] * math.sqrt(11.5)).tolist() == pytest.approx(by_hand, abs=1e-4)
+
+
+@pytest.mark.claim("B3")
+def test_after_training_batch_norm_is_another_function():
+    token = [1.0, 4.0, -3.0, 6.0]
+    stored, in_training = by_stored_averages(token), in_batches(token, sizes=(32,))[0].batch_norm[0]
+    assert (stored - in_training).abs().max() > 0.5
+    # The averages of 50 batches of standard normal numbers are nearly 0 and 1, so the token comes out nearly as it was.
+    assert stored.tolist() == pytest.approx(token, abs=0.25)
 
 
 # --------------------------------------------------------------------------------------------------------- shortcuts
@@ -167,7 +177,7 @@ def test_without_shortcuts_nothing_arrives_at_the_first_block(seed):
     without = first_block_gradients(depths, shortcut=False, seed=seed)
     assert all(0.1 < size < 100 for size in with_shortcuts)
     assert list(without) == sorted(without, reverse=True)
-    assert without[depths.index(8)] < 1e-8 and without[-1] == 0
+    assert without[depths.index(8)] < 1e-8 and 0 < without[-1] < 1e-25
 
 
 @pytest.mark.claim("B4")
@@ -175,7 +185,9 @@ def test_a_norm_keeps_the_size_of_the_gradient_but_the_tokens_become_alike():
     for order in ("pre", "post"):
         lost, kept = (explore_depth(24, shortcut, order) for shortcut in (False, True))
         assert lost.gradients[0] > 0.05 * lost.gradients[-1]
-        assert lost.likeness > 0.999 > 0.99 > kept.likeness
+        assert lost.difference < 1e-6 < 0.02 < kept.difference
+    lost, kept = (difference(language_model(8, norm_order="pre", shortcut=shortcut)) for shortcut in (False, True))
+    assert lost < 1e-5 and kept > 0.05
 
 
 @pytest.mark.claim("B4")
@@ -194,16 +206,30 @@ def test_the_gradient_of_a_block_is_the_one_that_backward_leaves():
 @pytest.mark.parametrize(
     ("vectors", "expected"),
     [
-        ([[1, 0], [2, 0], [9, 0]], 1),
-        ([[1, 0], [0, 1], [0, 1]], 1 / 3),  # the pairs' cosines are 0, 0 and 1
-        ([[1, 0], [-3, 0], [0, 2]], -1 / 3),
+        ([[1, 0], [2, 0], [9, 0]], 0),
+        ([[1, 0], [0, 1], [0, 1]], 2 / 3),  # the pairs' cosines are 0, 0 and 1
+        ([[1, 0], [-3, 0], [0, 2]], 4 / 3),
+        ([[1, 0], [1, 1e-5], [1, 0]], 1e-10 / 3),  # an angle of 1e-5: float32 would round its cosine to 1
     ],
 )
-def test_likeness_is_the_mean_cosine_of_two_different_tokens(vectors, expected):
+def test_the_difference_is_the_mean_of_1_minus_cosine_of_two_different_tokens(vectors, expected):
     model = language_model(1)
     model.decoder.register_forward_hook(lambda module, args, output: torch.tensor([vectors], dtype=torch.float32))
     model.head = nn.Identity()
-    assert likeness(model, torch.tensor([[1, 2, 3]])) == pytest.approx(expected)
+    assert difference(model, torch.tensor([[1, 2, 3]])) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.claim("B4")
+def test_the_sizes_of_very_small_gradients_are_not_lost_in_their_squares():
+    model = language_model(24, norm_order="none", shortcut=False)
+    found = gradient_by_block(model, some_sentences())[0]
+    loss_of(model, some_sentences()).backward()
+    largest = max(weight.grad.abs().max().item() for weight in model.decoder.blocks[0].parameters())
+    assert 0 < largest <= found and largest**2 < 1e-45  # the square is below the smallest number of float32
+
+
+def test_the_words_that_are_compared_hold_no_pads():
+    assert "<pad>" in agreement.WORDS and not (some_words() == agreement.WORDS.index("<pad>")).any()
 
 
 def test_the_model_without_norms_or_shortcuts_has_none():
@@ -247,7 +273,7 @@ def test_a_smaller_rate_cures_deep_post_norm_too():
 @pytest.mark.claim("B5")
 def test_shallow_models_show_no_difference(shallow):
     losses = [run.final_loss for run in shallow]
-    assert all(run.verdict == "learns" for run in shallow) and max(losses) - min(losses) < 0.15
+    assert all(run.verdict == "learns" for run in shallow) and max(losses) - min(losses) < 0.25
 
 
 @pytest.mark.claim("B5")
@@ -258,21 +284,46 @@ def test_both_orders_start_from_the_same_weights_and_read_the_same_batches():
 
 
 @pytest.mark.claim("B5")
-def test_the_first_full_steps_cut_the_lower_blocks_of_post_norm_off():
+def test_the_first_full_steps_of_post_norm_make_all_tokens_alike_and_so_they_stay(deep):
     for order in ("pre", "post"):
-        start = gradients_after(0, 18, order)
-        assert max(start) < 10 * min(start)
+        start = gradient_by_block(language_model(18, norm_order=order), some_sentences())
+        assert max(start) < 3 * min(start)
     share = {}
-    for order, warmup in (("post", 0), ("post", 40), ("pre", 0)):
-        sizes = gradients_after(10, 18, order, warmup=warmup)
+    for order, warmup, run in (("post", 0, deep[0]), ("post", 30, deep[1]), ("pre", 0, deep[2])):
+        model = train_order(18, order, warmup=warmup, steps=10).model
+        alike = (order, warmup) == ("post", 0)
+        assert (difference(model) < 1e-3, difference(run.model) < 1e-3) == (alike, alike)
+        sizes = gradient_by_block(model, some_sentences())
         share[order, warmup] = sizes[0] / sizes[-1]
-    assert share["post", 0] < 0.1 and share["post", 40] > 0.2 and share["pre", 0] > 0.2
+    assert share["post", 0] < 0.1 and share["post", 30] > 0.2 and share["pre", 0] > 2
+
+
+@pytest.mark.claim("B5")
+def test_a_weak_pull_does_not_keep_the_lower_blocks_from_moving():
+    early, late = (train_order(18, "post", steps=steps).model.decoder.blocks for steps in (10, 15))
+
+    def moved(block: int) -> float:
+        pairs = zip(early[block].parameters(), late[block].parameters(), strict=True)
+        return math.sqrt(sum((a - b).square().sum().item() for a, b in pairs))
+
+    assert moved(0) > 0.3 * moved(17)
+
+
+@pytest.mark.claim("B5")
+def test_without_norms_a_large_rate_ends_in_nan_and_a_small_one_learns():
+    assert train_order(18, "none", steps=50).verdict == "learns"
+    with pytest.raises(ValueError, match="nan|inf"):
+        train_order(18, "none", learning_rate=0.03, steps=30)
+    assert max(train_order(18, "pre", learning_rate=0.03, steps=30).run.losses) < 5
 
 
 @pytest.mark.claim("B5")
 def test_the_last_block_of_pre_norm_feels_a_weaker_pull_the_deeper_the_model():
     last = {
-        (order, depth): sum(gradients_after(0, depth, order, seed=seed)[-1] for seed in range(4)) / 4
+        (order, depth): sum(
+            gradient_by_block(language_model(depth, norm_order=order, seed=seed), some_sentences())[-1]
+            for seed in range(4)
+        )
         for order in ("pre", "post")
         for depth in (2, 18)
     }
@@ -325,6 +376,14 @@ def test_every_sublayer_keeps_length_and_width(norm_order):
     walk = walk_block(norm_order=norm_order, n_blocks=3)
     assert set(walk.shapes) == {(1, len(WORDS), D_MODEL)}
     assert len(walk.shapes) == 1 + 3 * 4 + (norm_order == "pre")
+
+
+def test_the_same_words_enter_however_many_blocks_follow():
+    first, *others = (
+        walk_block(norm_order=order, n_blocks=n, activation=activation).stages[0].stream
+        for order, n, activation in (("pre", 1, "gelu"), ("pre", 3, "gelu"), ("post", 2, "relu"), ("none", 1, "swiglu"))
+    )
+    assert all(torch.equal(first, other) for other in others)
 
 
 @pytest.mark.claim("B7")
@@ -403,7 +462,8 @@ def test_a_torch_layer_with_another_activation_is_refused():
         (lambda: language_model(2, norm_order="middle"), "norm_order is 'middle'"),
         (lambda: walk_block(token=6), "token is 6"),
         (lambda: walk_block(n_blocks=4), "n_blocks is 4"),
-        (lambda: norm_steps((7.0, 7.0), eps=0.0), "0 / 0"),
+        (lambda: norm_steps((7.0, 7.0), eps=0.0), "LayerNorm of equal numbers is 0 / 0"),
+        (lambda: norm_steps((0.0, 0.0), eps=0.0), "both norms of zeros are 0 / 0"),
     ],
 )
 def test_what_cannot_be_built_is_named(call, named):

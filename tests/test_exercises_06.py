@@ -105,11 +105,12 @@ def norm(
     prepare=lambda x, scale: x,
     scaled=lambda y, scale: y * scale,
     shifted=lambda y, shift: y + shift,
+    finish=lambda y, scale, shift, scaled, shifted: shifted(scaled(y, scale), shift),
 ):
     def my_layer_norm(x, scale, shift, eps):
         x = prepare(x, scale)
         centre = mean(x)
-        return shifted(scaled(above(x, centre) / root(variance(x, centre), eps), scale), shift)
+        return finish(above(x, centre) / root(variance(x, centre), eps), scale, shift, scaled, shifted)
 
     return my_layer_norm
 
@@ -125,11 +126,12 @@ def ffn(
     enter=lambda x: x,
     up=lambda x, W, b: x @ W + b,
     between=torch.relu,
+    bent=lambda h, b: h,
     down=lambda h, W, b: h @ W + b,
     leave=lambda y, x: y,
 ):
     def my_feed_forward(x, W_up, b_up, W_down, b_down):
-        return leave(down(between(up(enter(x), W_up, b_up)), W_down, b_down), x)
+        return leave(down(bent(between(up(enter(x), W_up, b_up)), b_up), W_down, b_down), x)
 
     return my_feed_forward
 
@@ -160,6 +162,22 @@ WRONG = {
             "divides by n − 1",
             {"variance": lambda x, mean: (x - mean).square().sum(-1, keepdim=True) / (x.shape[-1] - 1)},
         ),
+        "sum": (
+            "added up, not averaged",
+            {"variance": lambda x, mean: (x - mean).square().sum(-1, keepdim=True)},
+        ),
+        "variance of all": (
+            "One variance for the whole tensor",
+            {"variance": lambda x, mean: (x - mean).square().mean()},
+        ),
+        "by std": (
+            "One mean and one deviation",
+            {
+                "mean": lambda x: x.mean(),
+                "variance": lambda x, mean: x.std() ** 2,
+                "root": lambda variance, eps: variance**0.5,
+            },
+        ),
         "eps outside": ("outside the root", {"root": lambda variance, eps: variance**0.5 + eps}),
         "eps forgotten": ("eps is not used", {"root": lambda variance, eps: variance.sqrt()}),
         "eps squared": ("eps is squared", {"root": lambda variance, eps: (variance + eps**2).sqrt()}),
@@ -168,8 +186,20 @@ WRONG = {
             {"variance": lambda x, mean: x.square().mean(-1, keepdim=True), "above": same},
         ),
         "not centred above": ("missing in the numerator", {"above": same}),
+        "not centred below": (
+            "missing in the variance",
+            {"variance": lambda x, mean: x.square().mean(-1, keepdim=True)},
+        ),
         "variance": ("not by its root", {"root": lambda variance, eps: variance + eps}),
         "scaled first": ("comes before the norm", {"prepare": lambda x, scale: x * scale, "scaled": same}),
+        "shift first": (
+            "The shift is scaled too",
+            {"finish": lambda y, scale, shift, scaled, shifted: scaled(shifted(y, shift), scale)},
+        ),
+        "one bracket": (
+            "multiply by scale + shift",
+            {"scaled": same, "shifted": same, "finish": lambda y, scale, shift, *_: y * (scale + shift)},
+        ),
         "no scale": ("scale is not used", {"scaled": same}),
         "no shift": ("shift is not used", {"shifted": same}),
     },
@@ -188,13 +218,33 @@ WRONG = {
         "silu": ("SiLU where ReLU", {"between": lambda h: h * h.sigmoid()}),
         "sigmoid": ("σ where ReLU", {"between": lambda h: 1 / (1 + (-h).exp())}),
         "softmax": ("softmax where ReLU", {"between": lambda h: F.softmax(h, dim=-1)}),
+        "tanh": ("tanh where ReLU", {"between": torch.tanh}),
+        "leaky": ("leaky ReLU where ReLU", {"between": F.leaky_relu}),
+        "abs": ("not its positive part", {"between": lambda h: h.abs()}),
+        "b_up outside": ("added after the ReLU", {"up": lambda x, W, b: x @ W, "bent": lambda h, b: h + b}),
         "no b_up": ("b_up is not used", {"up": lambda x, W, b: x @ W}),
         "no b_down": ("b_down is not used", {"down": lambda h, W, b: h @ W}),
     },
     "block": {
         "post": ("this is post-norm", {"step": lambda x, f, norm: norm(x + f(x))}),
+        "post, then pre": (
+            "first sublayer is post-norm",
+            {"run": lambda step, x, a, f, n1, n2: (h := n1(x + a(x))) + f(n2(h))},
+        ),
+        "pre, then post": (
+            "second post-norm",
+            {"run": lambda step, x, a, f, n1, n2: n2((h := x + a(n1(x))) + f(h))},
+        ),
         "no residual": ("no residual", {"step": lambda x, f, norm: f(norm(x))}),
         "shared": ("One norm for both", {"norms": lambda norm_1, norm_2: (norm_1, norm_1)}),
+        "norm_2 forgotten": (
+            "feed-forward layer reads the stream without",
+            {"norms": lambda norm_1, norm_2: (norm_1, same)},
+        ),
+        "norm_1 forgotten": (
+            "Attention reads the stream without",
+            {"norms": lambda norm_1, norm_2: (same, norm_2)},
+        ),
         "normed stream": (
             "residual is normed too",
             {"step": lambda x, f, norm: (normed := norm(x)) + f(normed)},
@@ -202,6 +252,10 @@ WRONG = {
         "parallel": (
             "Both sublayers read x",
             {"run": lambda step, x, a, f, n1, n2: x + a(n1(x)) + f(n2(x))},
+        ),
+        "reads the addend": (
+            "what attention returned, not the stream",
+            {"run": lambda step, x, a, f, n1, n2: x + (found := a(n1(x))) + f(n2(found))},
         ),
         "no second residual": (
             "second residual is missing",
@@ -217,6 +271,7 @@ WRONG = {
         ),
         "swapped": ("norms have changed places", {"norms": lambda norm_1, norm_2: (norm_2, norm_1)}),
         "inside": ("after the sublayer, before the addition", {"step": lambda x, f, norm: x + norm(f(x))}),
+        "around": ("before and after its sublayer", {"step": lambda x, f, norm: x + norm(f(norm(x)))}),
         "both": ("sum is normed as well", {"step": lambda x, f, norm: norm(x + f(norm(x)))}),
         "no norm": ("norms are not used", {"step": lambda x, f, norm: x + f(x)}),
         "feed first": (
@@ -253,8 +308,17 @@ PAIRS = [
 ]
 # Both together are one other mistake, and that is what the check says.
 ANOTHER = {
+    ("norm", "not centred above", "not centred below"): "this is RMSNorm",
+    ("norm", "scaled first", "shift first"): "comes before the norm",
+    ("norm", "shift first", "no scale"): "scale is not used",
+    ("norm", "shift first", "no shift"): "shift is not used",
+    ("ffn", "after", "b_up outside"): "after the second matrix",
+    ("ffn", "none", "b_up outside"): "no ReLU",
+    ("ffn", "before", "b_up outside"): "before the first matrix",
     ("ffn", "none", "twice"): "after the second matrix",
     ("block", "shared", "no norm"): "norms are not used",
+    ("block", "norm_2 forgotten", "no norm"): "norms are not used",
+    ("block", "norm_1 forgotten", "no norm"): "norms are not used",
     ("block", "swapped", "no norm"): "norms are not used",
 }
 
@@ -276,7 +340,7 @@ def test_two_mistakes_at_once_are_both_named(name, first, second):
     ("name", "answer"),
     [
         ("norm", lambda x, scale, shift, eps: norm_by_var(x, scale, shift, eps).flip(-1)),
-        ("ffn", lambda x, W_up, b_up, W_down, b_down: torch.tanh(x @ W_up + b_up) @ W_down + b_down),
+        ("ffn", lambda x, W_up, b_up, W_down, b_down: torch.cos(x @ W_up + b_up) @ W_down + b_down),
         ("block", lambda x, attend, feed, norm_1, norm_2: 2 * block_in_two_lines(x, attend, feed, norm_1, norm_2)),
     ],
 )
@@ -291,6 +355,17 @@ def test_an_untouched_stub_is_not_attempted(name):
         ...
 
     assert CHECKS[name](stub).status == "not attempted"
+
+
+@pytest.mark.parametrize(
+    ("answer", "title"),
+    [
+        (lambda x, scale, shift, eps: (x - x.mean()) / x.std() * scale + shift, "One mean and one deviation"),
+        (lambda x, scale, shift, eps: (x - x.mean()) / (x.var() + eps).sqrt() * scale + shift, "Two things to repair"),
+    ],
+)
+def test_statistics_without_a_dim_are_named_in_their_usual_spelling(answer, title):
+    assert_named(check.layer_norm(answer), title)
 
 
 @pytest.mark.case("N01")

@@ -1,6 +1,7 @@
 """The widgets of lesson 06: every control through its range, strange input, and text that stays inside the picture."""
 
 import io
+import math
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,7 @@ from PIL import Image
 from legibility import unreadable
 from transformer_lab.draw import style
 from transformer_lab.draw.block_walk import BlockWalkPicture
-from transformer_lab.draw.depth import DepthCurve
+from transformer_lab.draw.depth import LOWEST, DepthCurve
 from transformer_lab.draw.norm_steps import NormStepsPicture, short
 from transformer_lab.experiments.block_walk import NORMS, WORDS, walk_block
 from transformer_lab.experiments.deep_models import ACTIVATIONS, DEEPEST, NORM_ORDERS, explore_depth
@@ -71,8 +72,17 @@ def test_a_constant_token_is_zeros_and_with_no_eps_a_sentence():
     before = widget.png
     widget.set(eps=0.0)
     assert "LayerNorm of equal numbers is 0 / 0" in widget.error and widget.png == before
+    widget.set(numbers="0 0 0")
+    assert "both norms of zeros are 0 / 0" in widget.error and widget.png == before
     widget.set(numbers="7 8 7")
     assert widget.error is None and widget.png != before
+
+
+def test_small_numbers_are_not_called_equal():
+    widget = norm_explorer("1e-9 2e-9")
+    assert "equal" not in widget.sentence and "smaller than ε" in widget.sentence
+    widget.set(numbers="3 4 0 5", eps=1.0)
+    assert "smaller than ε" not in widget.sentence
 
 
 @pytest.mark.parametrize(
@@ -202,7 +212,8 @@ def test_the_road_past_a_sublayer_is_drawn_only_where_there_is_one():
 def test_a_cell_reads_out_the_number_it_is_coloured_by():
     widget = block_walk(n_blocks=2)
     image, stages = pixels(widget), widget.result.stages
-    limit = max(float(vector.abs().max()) for stage in stages for vector in (stage.added, stage.stream) if vector is not None)
+    vectors = [vector for stage in stages for vector in (stage.added, stage.stream) if vector is not None]
+    limit = max(float(vector.abs().max()) for vector in vectors)
     for index in (0, 37, 90, 130):
         region = widget.regions[index]
         value = float(region.text.split(": ")[-1].replace("−", "-"))
@@ -217,11 +228,17 @@ def test_the_gradient_says_what_has_vanished_and_what_has_become_alike():
     widget = depth_and_gradient()
     assert widget.error is None and "It has vanished on the way" in widget.sentence
     widget.set(depth=DEEPEST)
+    assert "·10⁻³⁰ at the first" in widget.sentence and "below the picture" not in widget.sentence
+    widget.set(activation="swiglu")
     assert "0 at the first, below the picture" in widget.sentence
-    widget.set(shortcut=True)
-    assert "vanished" not in widget.sentence and "alike" not in widget.sentence
+    widget.set(activation="gelu", shortcut=True)
+    assert "vanished" not in widget.sentence and "next to nothing" not in widget.sentence
     widget.set(shortcut=False, norm_order="pre")
-    assert "vanished" not in widget.sentence and "cosine is 1.000" in widget.sentence
+    assert "vanished" not in widget.sentence and "none that float32 could see" in widget.sentence
+    widget.set(depth=8)
+    assert "1 − cosine: 2·10⁻⁶, next to nothing." in widget.sentence
+    widget.set(shortcut=True)
+    assert "1 − cosine: 0.12." in widget.sentence
     widget.set(depth=1, shortcut=True)
     assert widget.sentence.startswith("1 block, pre-norm, with shortcuts: the gradient has size ")
     assert "at the first" not in widget.sentence
@@ -251,6 +268,17 @@ def test_a_value_outside_moves_nothing(wrong):
     before = widget.values, widget.png
     widget.set(**wrong)
     assert widget.error and (widget.values, widget.png) == before
+
+
+def test_the_other_curve_is_named_and_nothing_is_drawn_below_the_axis():
+    for shortcut, name in ((True, "the same without shortcuts"), (False, "the same with shortcuts")):
+        result = explore_depth(DEEPEST, shortcut, "none", "swiglu")
+        (_, mine), (_, other) = DepthCurve.chart(result).series.values()
+        assert list(DepthCurve.chart(result).series) == ["this model", name]
+        for shown, sizes in ((mine, result.gradients), (other, result.other_gradients)):
+            assert len(shown) == len(sizes)
+            assert all(a == b if b >= LOWEST else math.isnan(a) for a, b in zip(shown, sizes, strict=True))
+    assert min(result.gradients) < LOWEST
 
 
 def test_no_word_of_the_depth_is_clipped_or_covered(look):

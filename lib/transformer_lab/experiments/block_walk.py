@@ -91,6 +91,8 @@ def _record(
     model = language_model(
         n_blocks, norm_order=norm_order, norm=norm, shortcut=shortcut, activation=activation, d_model=D_MODEL
     )
+    # The same words enter, whatever follows: a model's embedding is drawn together with its blocks.
+    model.embedding.load_state_dict(language_model(1, d_model=D_MODEL).embedding.state_dict())
     passed: list[tuple[str, Tensor]] = []
 
     def listen(name: str) -> Callable[..., None]:

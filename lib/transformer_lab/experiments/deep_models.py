@@ -88,6 +88,11 @@ def some_sentences(n: int = SENTENCES) -> Int[Tensor, "sentence position"]:
     return agreement.draw(n, torch.Generator().manual_seed(5))
 
 
+def some_words(n: int = SENTENCES) -> Int[Tensor, "sentence position"]:
+    """Start, determiner, noun and verb of `some_sentences`: as far as no sentence has pads."""
+    return some_sentences(n)[:, : agreement.LENGTH - 3]
+
+
 def loss_of(model: DecoderOnly, tokens: Int[Tensor, "batch position"]) -> Float[Tensor, ""]:
     """Cross-entropy of the next words."""
     inputs, labels = inputs_and_labels(tokens)
@@ -95,31 +100,36 @@ def loss_of(model: DecoderOnly, tokens: Int[Tensor, "batch position"]) -> Float[
 
 
 def gradient_by_block(model: DecoderOnly, tokens: Int[Tensor, "batch position"]) -> tuple[float, ...]:
-    """The norm of the loss's gradient for all weights of each block, the first block first. Exactly 0 if none arrives.
+    """The norm of the loss's gradient for all weights of each block, from the first block to the last.
 
-    The model's own gradients are left as they were.
+    Squared in float64, where the squares of very small gradients are not lost. The model's own gradients are left as
+    they were.
     """
     weights = [list(block.parameters()) for block in model.decoder.blocks]
     found = iter(torch.autograd.grad(loss_of(model, tokens), sum(weights, [])))
-    return tuple(torch.stack([next(found).norm() for _ in block]).norm().item() for block in weights)
+    return tuple(torch.stack([next(found).double().norm() for _ in block]).norm().item() for block in weights)
 
 
 @torch.no_grad()
-def likeness(model: DecoderOnly, tokens: Int[Tensor, "batch position"]) -> float:
-    """Mean cosine between the vectors of two tokens of one sentence after the last block. 1: all point the same way."""
+def difference(model: DecoderOnly, tokens: Int[Tensor, "batch position"] | None = None) -> float:
+    """What tells two tokens of one sentence apart after the last block: the mean of 1 − cosine of their vectors.
+
+    0: all point the same way; 1: they stand at right angles. Without ``tokens``, of `some_words`. Half the squared
+    distance of two vectors of length 1 is 1 − cosine, and in float64 it stays exact where the cosine is nearly 1.
+    """
     seen = []
     handle = model.decoder.register_forward_hook(lambda module, args, output: seen.append(output))
-    model(tokens)
+    model(some_words() if tokens is None else tokens)
     handle.remove()
-    direction = nn.functional.normalize(seen[0], dim=-1)
-    cosines = direction @ direction.mT  # (batch, position, position)
-    n = tokens.shape[1]
-    return float((cosines.sum((1, 2)) - n).mean() / (n * (n - 1)))
+    direction = nn.functional.normalize(seen[0].double(), dim=-1)
+    apart = (direction[:, :, None] - direction[:, None]).square().sum(-1) / 2  # (batch, position, position)
+    n = apart.shape[1]
+    return apart.sum((1, 2)).mean().item() / (n * (n - 1))
 
 
 @dataclass(frozen=True)
 class DepthGradient:
-    """Gradient norm at every block of an untrained model, and how alike the tokens of a sentence have become.
+    """Gradient norm at every block of an untrained model, and the `difference` that is left between its tokens.
 
     ``other_gradients`` are those of the same model with its shortcuts switched the other way.
     """
@@ -130,7 +140,7 @@ class DepthGradient:
     activation: str
     gradients: tuple[float, ...]
     other_gradients: tuple[float, ...]
-    likeness: float
+    difference: float
 
 
 def explore_depth(
@@ -141,9 +151,9 @@ def explore_depth(
     Raises:
         ValueError: as `language_model`.
     """
-    gradients, alike = _measure(depth, shortcut, norm_order, activation, seed)
+    gradients, apart = _measure(depth, shortcut, norm_order, activation, seed)
     other_gradients, _ = _measure(depth, not shortcut, norm_order, activation, seed)
-    return DepthGradient(depth, shortcut, norm_order, activation, gradients, other_gradients, alike)
+    return DepthGradient(depth, shortcut, norm_order, activation, gradients, other_gradients, apart)
 
 
 @functools.lru_cache(maxsize=512)  # a setting that comes back costs nothing
@@ -151,9 +161,7 @@ def _measure(
     depth: int, shortcut: bool, norm_order: str, activation: str, seed: int
 ) -> tuple[tuple[float, ...], float]:
     model = language_model(depth, norm_order=norm_order, shortcut=shortcut, activation=activation, seed=seed)
-    tokens = some_sentences()
-    words = tokens[:, : agreement.LENGTH - 3]  # start, determiner, noun, verb: no pads in any sentence
-    return gradient_by_block(model, tokens), likeness(model, words)
+    return gradient_by_block(model, some_sentences()), difference(model)
 
 
 def first_block_gradients(

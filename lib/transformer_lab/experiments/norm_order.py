@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_lab.experiments.deep_models import gradient_by_block, language_model, loss_of, some_sentences
+from transformer_lab.experiments.deep_models import language_model, loss_of, some_sentences
 from transformer_lab.model.families import DecoderOnly
 from transformer_lab.tasks import agreement
 from transformer_lab.training import Monitor, TrainingRun, train
@@ -55,7 +55,7 @@ def train_order(
     norm_order: str,
     *,
     warmup: int = 0,
-    steps: int = 80,
+    steps: int = 60,
     learning_rate: float = 5e-3,
     final_norm: bool = True,
     shortcut: bool = True,
@@ -72,7 +72,9 @@ def train_order(
     def batch_loss(generator: torch.Generator) -> Tensor:
         return loss_of(model, agreement.draw(BATCH, generator))
 
-    name = f"{depth} blocks, {norm_order}-norm, " + ("warm-up" if warmup else "no warm-up")
+    norms = "no norms" if norm_order == "none" else f"{norm_order}-norm"
+    parts = [f"{depth} blocks", norms, *([] if shortcut else ["no shortcuts"]), "warm-up" if warmup else "no warm-up"]
+    name = ", ".join([*parts, f"rate {learning_rate:g}"])
     run = train(
         model, batch_loss, steps=steps, learning_rate=learning_rate, warmup=warmup, seed=seed, monitor=monitor,
         name=name,
@@ -81,7 +83,7 @@ def train_order(
 
 
 def compare_orders(
-    depth: int, *, steps: int = 80, learning_rate: float = 5e-3, seed: int = 0, monitor: Monitor | None = None
+    depth: int, *, steps: int = 60, learning_rate: float = 5e-3, seed: int = 0, monitor: Monitor | None = None
 ) -> tuple[OrderRun, ...]:
     """Post- and pre-norm, each without warm-up and with one over half the steps; same weights, same batches."""
     return tuple(
@@ -91,19 +93,6 @@ def compare_orders(
         for norm_order in ("post", "pre")
         for warmup in (0, steps // 2)
     )
-
-
-def gradients_after(
-    steps: int, depth: int, norm_order: str, *, warmup: int = 0, learning_rate: float = 5e-3, seed: int = 0
-) -> tuple[float, ...]:
-    """The gradient norm at every block on fixed sentences, after so many steps of training (0: at the start)."""
-    if steps:
-        model = train_order(
-            depth, norm_order, warmup=warmup, steps=steps, learning_rate=learning_rate, seed=seed
-        ).model
-    else:
-        model = language_model(depth, norm_order=norm_order, seed=seed)
-    return gradient_by_block(model, some_sentences())
 
 
 @torch.no_grad()

@@ -68,9 +68,15 @@ def norm_steps(numbers: Sequence[float], eps: float = 1e-5, scale: float = 1.0, 
     x = torch.tensor(numbers, dtype=torch.float64)
     centred = x - x.mean()
     variance, mean_square = centred.square().mean().item(), x.square().mean().item()
-    if eps == 0 and (variance == 0 or mean_square == 0):
+    if eps == 0 and mean_square == 0:
         raise ValueError(
-            "With ε = 0, LayerNorm of equal numbers is 0 / 0: their variance is 0. Choose a larger ε, or another number."
+            "With ε = 0, both norms of zeros are 0 / 0: variance and mean square are 0. Choose a larger ε, or other "
+            "numbers."
+        )
+    if eps == 0 and variance == 0:
+        raise ValueError(
+            "With ε = 0, LayerNorm of equal numbers is 0 / 0: their variance is 0. RMSNorm could go on. Choose a "
+            "larger ε, or another number."
         )
     layer_module, rms_module = LayerNorm(len(x), eps=eps).double(), RMSNorm(len(x), eps=eps).double()
     with torch.no_grad():
@@ -86,11 +92,14 @@ def norm_steps(numbers: Sequence[float], eps: float = 1e-5, scale: float = 1.0, 
 
 @dataclass(frozen=True)
 class InBatch:
-    """What one token becomes in a batch of this size. ``batch_norm`` is ``None`` where torch refuses to train on it."""
+    """What a batch becomes whose first token is always the same one.
+
+    ``batch_norm`` is ``None`` where torch refuses to train on it.
+    """
 
     batch_size: int
-    layer_norm: Float[Tensor, " component"]
-    batch_norm: Float[Tensor, " component"] | None
+    layer_norm: Float[Tensor, "token component"]
+    batch_norm: Float[Tensor, "token component"] | None
 
 
 @torch.no_grad()
@@ -102,8 +111,18 @@ def in_batches(token: Sequence[float], sizes: Sequence[int] = (1, 2, 32), seed: 
     for size in sizes:
         batch = torch.cat((first, neighbours[: size - 1]))
         try:
-            by_batch = nn.BatchNorm1d(len(token)).train()(batch)[0]
+            by_batch = nn.BatchNorm1d(len(token)).train()(batch)
         except ValueError:  # one value a component has no spread
             by_batch = None
-        found.append(InBatch(size, LayerNorm(len(token))(batch)[0], by_batch))
+        found.append(InBatch(size, LayerNorm(len(token))(batch), by_batch))
     return tuple(found)
+
+
+@torch.no_grad()
+def by_stored_averages(token: Sequence[float], batches: int = 50, seed: int = 0) -> Float[Tensor, " component"]:
+    """The token alone, by a BatchNorm in evaluation mode, after many batches of 32 random tokens in training mode."""
+    generator = torch.Generator().manual_seed(seed)
+    module = nn.BatchNorm1d(len(token)).train()
+    for _ in range(batches):
+        module(torch.randn(32, len(token), generator=generator))
+    return module.eval()(torch.tensor([token], dtype=torch.float32))[0]

@@ -12,7 +12,8 @@ from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
 from transformer_lab.widgets.gradient_gap import figure
 
-VANISHED, ALIKE = 1e-3, 0.995
+VANISHED, ALIKE = 1e-3, 1e-3
+UNSEEN = 1e-12  # float32 rounds a vector of length 1 by about 1e-7, and 1 − cosine is half a squared distance
 
 
 def depth_and_gradient(
@@ -33,7 +34,7 @@ def depth_and_gradient(
 
 
 def describe(result: DepthGradient) -> str:
-    """The gradient at both ends, whether it has vanished, and whether the tokens have become alike."""
+    """The gradient at both ends, whether it has vanished, and what still tells tokens apart."""
     first, last = result.gradients[0], result.gradients[-1]
     blocks = "1 block" if result.depth == 1 else f"{result.depth} blocks"
     norms = "without norms" if result.norm_order == "none" else f"{result.norm_order}-norm"
@@ -45,8 +46,8 @@ def describe(result: DepthGradient) -> str:
     found += "."
     if first < VANISHED * last:
         found += " It has vanished on the way: the first block cannot learn."
-    if result.likeness > ALIKE:
-        found += f" And the tokens of a sentence have become alike: their vectors' cosine is {result.likeness:.3f}."
+    if result.difference < UNSEEN:
+        left = "none that float32 could see"
     else:
-        found += f" The vectors of two tokens have a cosine of {result.likeness:.2f}."
-    return found
+        left = figure(result.difference) + (", next to nothing" if result.difference < ALIKE else "")
+    return found + f" What still tells two tokens of a sentence apart, 1 − cosine: {left}."

@@ -33,6 +33,8 @@ def describe(steps: NormSteps) -> str:
         f"LayerNorm makes {numbers} into {layer} (mean {short(steps.mean)}, variance {short(steps.variance)}). "
         f"RMSNorm makes it into {rms} (mean of squares {short(steps.mean_square)})."
     )
-    if steps.variance <= 1e-12 * max(1.0, steps.mean_square):
+    if steps.variance == 0:
         found += " All numbers are equal: without its mean nothing is left for LayerNorm, and ε keeps 0 / 0 away."
+    elif steps.variance < steps.eps:
+        found += " The variance is smaller than ε, so LayerNorm leaves the numbers small."
     return found

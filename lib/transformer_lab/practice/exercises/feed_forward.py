@@ -13,6 +13,9 @@ _SQUASH = {
     "silu": F.silu,
     "sigmoid": torch.sigmoid,
     "softmax": lambda value: value.softmax(-1),
+    "tanh": torch.tanh,
+    "leaky": F.leaky_relu,
+    "size": torch.abs,
 }
 
 
@@ -28,7 +31,7 @@ def feed_forward_with_faults(
     relu_on_result: bool = False,
     residual: bool = False,
     reads: str = "each token",
-    up_bias: bool = True,
+    up_bias: str = "inside",
     down_bias: bool = True,
 ) -> Tensor:
     """relu(x W_up + b_up) W_down + b_down, token by token, with a switch for each way to get it wrong."""
@@ -37,8 +40,9 @@ def feed_forward_with_faults(
     if reads == "components":  # the axes of positions and features in each other's place
         tokens = tokens.mT
     tokens = function(tokens) if stands == "before" else tokens
-    hidden = tokens @ W_up + (b_up if up_bias else 0)
+    hidden = tokens @ W_up + (b_up if up_bias == "inside" else 0)
     hidden = function(hidden) if stands == "between" else hidden
+    hidden = hidden + b_up if up_bias == "outside" else hidden
     output = hidden @ W_down + (b_down if down_bias else 0)
     output = function(output) if stands == "after" else output
     output = torch.relu(output) if relu_on_result else output
@@ -111,8 +115,16 @@ FEED_FORWARD = FunctionExercise(
             "One ReLU too many",
             "The second one, on the result, lets the layer add only positive numbers to the stream. Leave it out.",
         ),
-        Mistake({"squash": "gelu"}, "You use GELU where ReLU is asked", "GELU bends smoothly. Here: `torch.relu`, max(0, ·)."),
-        Mistake({"squash": "silu"}, "You use SiLU where ReLU is asked", "SiLU is x · σ(x). Here: `torch.relu`, max(0, ·)."),
+        Mistake(
+            {"squash": "gelu"},
+            "You use GELU where ReLU is asked",
+            "GELU bends smoothly. Here: `torch.relu`, max(0, ·).",
+        ),
+        Mistake(
+            {"squash": "silu"},
+            "You use SiLU where ReLU is asked",
+            "SiLU is x · σ(x). Here: `torch.relu`, max(0, ·).",
+        ),
         Mistake(
             {"squash": "sigmoid"},
             "You use σ where ReLU is asked",
@@ -123,7 +135,28 @@ FEED_FORWARD = FunctionExercise(
             "You use softmax where ReLU is asked",
             "A softmax makes the components share 1. ReLU looks at each by itself: `torch.relu`.",
         ),
-        Mistake({"up_bias": False}, "b_up is not used", "Add it to the first product, inside the ReLU."),
+        Mistake(
+            {"squash": "tanh"},
+            "You use tanh where ReLU is asked",
+            "tanh presses everything between −1 and 1. ReLU keeps what is positive: `torch.relu`.",
+        ),
+        Mistake(
+            {"squash": "leaky"},
+            "You use a leaky ReLU where ReLU is asked",
+            "A leaky one lets a share of the negative numbers through. Here they become 0: `torch.relu`.",
+        ),
+        Mistake(
+            {"squash": "size"},
+            "You take the size of each number, not its positive part",
+            "`abs` turns −2 into 2; ReLU turns it into 0: `torch.relu`.",
+        ),
+        Mistake(
+            {"up_bias": "outside"},
+            "b_up is added after the ReLU",
+            "The bias decides *where* the bend is, so it stands inside: `torch.relu(x @ W_up + b_up)`. Look at the "
+            "brackets.",
+        ),
+        Mistake({"up_bias": "none"}, "b_up is not used", "Add it to the first product, inside the ReLU."),
         Mistake({"down_bias": False}, "b_down is not used", "Add it to the second product."),
     ),
 )

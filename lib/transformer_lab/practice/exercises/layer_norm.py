@@ -4,7 +4,15 @@ from torch import Tensor
 
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
 
-_AXES = {"features": (-1,), "positions": (1,), "batch": (0,), "positions and features": (1, 2), "everything": (0, 1, 2)}
+_EVERYTHING = (0, 1, 2)
+_AXES = {  # of the mean, and of the variance
+    "features": ((-1,), (-1,)),
+    "positions": ((1,), (1,)),
+    "batch": ((0,), (0,)),
+    "positions and features": ((1, 2), (1, 2)),
+    "everything": (_EVERYTHING, _EVERYTHING),
+    "features, then everything": ((-1,), _EVERYTHING),
+}
 
 
 def layer_norm_with_faults(
@@ -14,7 +22,7 @@ def layer_norm_with_faults(
     eps: float,
     *,
     over: str = "features",
-    unbiased: bool = False,
+    divisor: str = "n",
     eps_stands: str = "inside",
     centred: str = "yes",
     divided_by: str = "root",
@@ -24,19 +32,21 @@ def layer_norm_with_faults(
     """(x − mean) / √(variance + eps) · scale + shift over the last axis, with a switch for each way to get it wrong."""
     if scaled == "before":
         x = x * scale
-    axes = _AXES[over]
-    mean = x.mean(axes, keepdim=True)
-    if centred == "never":
-        spread = x.square().mean(axes, keepdim=True)
-    else:
-        squares = (x - mean).square()
-        n = squares.numel() // mean.numel()
-        spread = squares.sum(axes, keepdim=True) / (n - 1 if unbiased else n)
+    mean_axes, axes = _AXES[over]
+    mean = x.mean(mean_axes, keepdim=True)
+    squares = (x - mean).square() if centred in ("yes", "below only") else x.square()
+    total = squares.sum(axes, keepdim=True)
+    n = squares.numel() // total.numel()
+    spread = total / {"n": n, "n - 1": n - 1, "1": 1}[divisor]
     inside = {"inside": eps, "outside": 0.0, "nowhere": 0.0, "squared": eps * eps}[eps_stands]
     root = (spread + inside).sqrt() if divided_by == "root" else spread + inside
     if eps_stands == "outside":
         root = root + eps
-    normed = (x - mean if centred == "yes" else x) / root
+    normed = (x - mean if centred in ("yes", "above only") else x) / root
+    if scaled == "last":
+        return (normed + shift if shifted else normed) * scale
+    if scaled == "with the shift":
+        return normed * (scale + shift)
     normed = normed * scale if scaled == "after" else normed
     return normed + shift if shifted else normed
 
@@ -87,10 +97,27 @@ LAYER_NORM = FunctionExercise(
             "dim -1.",
         ),
         Mistake(
-            {"unbiased": True},
+            {"divisor": "n - 1"},
             "The variance divides by n − 1",
             "That is the default of `x.var` and `x.std`, meant for samples. LayerNorm divides by n: "
             "`x.var(-1, keepdim=True, unbiased=False)`.",
+        ),
+        Mistake(
+            {"divisor": "1"},
+            "The squares are added up, not averaged",
+            "The variance is the *mean* of the squared distances: `mean(-1, keepdim=True)` in place of `sum`.",
+        ),
+        Mistake(
+            {"over": "features, then everything"},
+            "One variance for the whole tensor",
+            "Your mean is each token's own, your variance is shared by all tokens. It too needs dim -1, with "
+            "`keepdim=True`.",
+        ),
+        Mistake(
+            {"over": "everything", "divisor": "n - 1", "eps_stands": "nowhere"},
+            "One mean and one deviation for the whole tensor, by n − 1 and without eps",
+            "`x.mean()` and `x.std()` mix all tokens of all sentences, and `std` divides by n − 1. Each token has "
+            "its own mean and variance: dim -1, `keepdim=True`, `unbiased=False`, and eps under the root.",
         ),
         Mistake(
             {"eps_stands": "outside"},
@@ -119,6 +146,11 @@ LAYER_NORM = FunctionExercise(
             "Your variance is right. What it divides is x − mean, not x.",
         ),
         Mistake(
+            {"centred": "above only"},
+            "The mean is missing in the variance",
+            "You divide by the root of the mean of x². The variance is the mean of (x − mean)².",
+        ),
+        Mistake(
             {"divided_by": "variance"},
             "You divide by the variance, not by its root",
             "The variance is measured in squares. Its root has the unit of x.",
@@ -127,6 +159,16 @@ LAYER_NORM = FunctionExercise(
             {"scaled": "before"},
             "The scale comes before the norm",
             "The norm then undoes a part of it. First the norm, then `* scale + shift`.",
+        ),
+        Mistake(
+            {"scaled": "last"},
+            "The shift is scaled too",
+            "You add shift and then multiply by scale. First `* scale`, then `+ shift`.",
+        ),
+        Mistake(
+            {"scaled": "with the shift", "shifted": False},
+            "You multiply by scale + shift",
+            "Scale multiplies, shift is added afterwards: `* scale + shift`, without brackets around the two.",
         ),
         Mistake({"scaled": "never"}, "scale is not used", "After the division: `* scale`, one number a component."),
         Mistake({"shifted": False}, "shift is not used", "Last of all: `+ shift`, one number a component."),

@@ -9,6 +9,7 @@ from torch import Tensor
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
 
 Sublayer = Callable[[Tensor], Tensor]
+_MIXED = {"post, then pre": ("post", "pre"), "pre, then post": ("pre", "post")}
 
 
 def pre_norm_block_with_faults(
@@ -30,27 +31,33 @@ def pre_norm_block_with_faults(
         norm_2 = norm_1
     if norms == "swapped":
         norm_1, norm_2 = norm_2, norm_1
+    if norms == "first alone":
+        norm_2 = _unchanged
+    if norms == "second alone":
+        norm_1 = _unchanged
+    orders = _MIXED.get(order, (order, order))
     sublayers = [("attention", attend, norm_1), ("feed", feed, norm_2)]
     if first == "feed":
         sublayers.reverse()
     start = x
     for number, (name, sublayer, norm) in enumerate(sublayers):
-        read = start if number and second_reads == "x" else x
+        read = start if number and second_reads == "x" else found if number and second_reads == "attention" else x
         carried = start if number and second_adds_to == "x" else x
         if shortcuts not in ("both", name):
             carried = 0
-        if order == "pre":
-            x = carried + sublayer(norm(read))
-        elif order == "post":
-            x = norm(carried + sublayer(read))
-        elif order == "inside":
-            x = carried + norm(sublayer(read))
-        elif order == "normed stream":
-            x = (norm(carried) if isinstance(carried, Tensor) else 0) + sublayer(norm(read))
-        elif order == "both":
-            x = norm(carried + sublayer(norm(read)))
-        else:
-            x = carried + sublayer(read)
+        here = orders[number]
+        found = sublayer(read if here in ("post", "inside", "none") else norm(read))
+        if here in ("inside", "around"):
+            found = norm(found)
+        if here == "normed stream" and isinstance(carried, Tensor):
+            carried = norm(carried)
+        x = carried + found
+        if here in ("post", "both"):
+            x = norm(x)
+    return x
+
+
+def _unchanged(x: Tensor) -> Tensor:
     return x
 
 
@@ -100,6 +107,16 @@ PRE_NORM_BLOCK = FunctionExercise(
             "You have norm(x + f(x)), the order of 2017. Pre-norm norms what the sublayer *reads*: x + f(norm(x)).",
         ),
         Mistake(
+            {"order": "post, then pre"},
+            "The first sublayer is post-norm, the second pre-norm",
+            "After attention you norm the sum. Norm what attention *reads*: x + attend(norm_1(x)).",
+        ),
+        Mistake(
+            {"order": "pre, then post"},
+            "The first sublayer is pre-norm, the second post-norm",
+            "After the feed-forward layer you norm the sum. Norm what that layer *reads*: x + feed(norm_2(x)).",
+        ),
+        Mistake(
             {"shortcuts": "none"},
             "There is no residual",
             "You return f(norm(x)) alone, so nothing is carried past the sublayers. Add x to each result.",
@@ -120,6 +137,16 @@ PRE_NORM_BLOCK = FunctionExercise(
             "norm_2 is never used. Each sublayer has a norm with a scale and shift of its own.",
         ),
         Mistake(
+            {"norms": "first alone"},
+            "The feed-forward layer reads the stream without its norm",
+            "norm_2 is never used. Each sublayer reads normed numbers: feed(norm_2(x)).",
+        ),
+        Mistake(
+            {"norms": "second alone"},
+            "Attention reads the stream without its norm",
+            "norm_1 is never used. Each sublayer reads normed numbers: attend(norm_1(x)).",
+        ),
+        Mistake(
             {"norms": "swapped"},
             "The norms have changed places",
             "norm_1 stands before attention, norm_2 before the feed-forward layer.",
@@ -137,6 +164,11 @@ PRE_NORM_BLOCK = FunctionExercise(
             "(Blocks with both side by side exist, under the name of parallel blocks.)",
         ),
         Mistake(
+            {"second_reads": "attention", "second_adds_to": "stream"},
+            "The feed-forward layer reads what attention returned, not the stream",
+            "It needs the sum. Keep it under a name: `x = x + attend(norm_1(x))`, then read and add to that x.",
+        ),
+        Mistake(
             {"second_adds_to": "x", "second_reads": "stream"},
             "The second residual carries the old x",
             "What attention found is dropped on the way past. Add to the stream as it is after the first addition.",
@@ -145,6 +177,11 @@ PRE_NORM_BLOCK = FunctionExercise(
             {"order": "inside"},
             "The norm comes after the sublayer, before the addition",
             "You have x + norm(f(x)), neither pre- nor post-norm. Norm what the sublayer reads: x + f(norm(x)).",
+        ),
+        Mistake(
+            {"order": "around"},
+            "Each norm acts twice, before and after its sublayer",
+            "You have x + norm(f(norm(x))). What the sublayer returns is added as it is: x + f(norm(x)).",
         ),
         Mistake(
             {"order": "both"},
