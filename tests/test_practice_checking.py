@@ -138,6 +138,20 @@ def test_an_unfinished_stub_is_not_attempted(answer):
     assert repr(feedback).startswith("○ Not attempted yet.")
 
 
+def without_brackets(x):
+    return (x > 0.5 & x.bool()).float().sum(-1)
+
+
+def of_whole_numbers(x):
+    return x.long().softmax(-1).sum(-1)
+
+
+@pytest.mark.parametrize(("answer", "advice"), [(without_brackets, "in brackets"), (of_whole_numbers, "`.float()`")])
+def test_what_torch_does_not_implement_is_an_error_of_the_answer(answer, advice):
+    feedback = ROW_SUMS.judge(answer)
+    assert feedback.status == "wrong" and advice in said(feedback)
+
+
 def test_an_unfinished_line_is_pointed_at():
     assert "line 3 of `half_way`: `return total * 1.0`" in said(ROW_SUMS.judge(half_way))
 

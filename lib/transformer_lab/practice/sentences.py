@@ -8,13 +8,18 @@ from transformer_lab.practice import running
 from transformer_lab.practice.feedback import Feedback
 from transformer_lab.practice.running import Raised
 
+# torch raises NotImplementedError too, where an operation does not exist for a dtype.
+_NO_KERNEL = re.compile(r"""["'](\w+)["'] not implemented for""")
+
 
 def is_unfinished(value: object) -> bool:
     """Whether a `...` of the stub came back from a function, or was stumbled over inside it."""
     if isinstance(value, tuple):
         return any(map(is_unfinished, value))
     if isinstance(value, Raised):
-        return isinstance(value.error, NotImplementedError) or "ellipsis" in running.message_of(value.error).lower()
+        text = running.message_of(value.error)
+        missing = isinstance(value.error, NotImplementedError) and not _NO_KERNEL.search(text)
+        return missing or "ellipsis" in text.lower()
     return value is ...
 
 
@@ -82,6 +87,10 @@ def _hint(function: Callable, error: BaseException) -> tuple[str, ...]:
             "`if`, `and` and Python's own `max` want a single True or False, and a tensor holds many. Number by "
             "number: `torch.relu(x)` or `x.clamp(min=0)` for `max(0, x)`, `torch.where` for `if`, `&` for `and`.",
         )
+    if (kernel := _NO_KERNEL.search(text)) and "bitwise" in kernel[1]:
+        return ("`&` and `|` bind more tightly than `<` and `==`: put each comparison in brackets, `(a < b) & ~c`.",)
+    if kernel:
+        return ("This operation does not exist for the dtype it was given: `.float()` makes numbers it can work with.",)
     if re.search(r"size of tensor a .* must match the size of tensor b", text) and _drops_an_axis(function):
         return (
             "Does one side come from a `mean`, `sum` or `var`? It drops its axis, and the rest lines up with the wrong "
