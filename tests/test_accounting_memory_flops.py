@@ -302,7 +302,8 @@ def test_what_cannot_be_counted_is_refused_by_name(call, error, said, plain_erro
 
 
 def test_the_last_row_of_a_learned_table_may_be_used():
-    assert all((forward_flops(LEARNED, 31, cached=1), forward_flops(BOTH, 32, target_length=32), forward_flops(VIT, 196)))
+    assert forward_flops(LEARNED, 31, cached=1)["feed-forward"] == forward_flops(LEARNED, 31)["feed-forward"]
+    assert forward_flops(BOTH, 32, target_length=32) and forward_flops(VIT, 196)
     assert kv_cache_bytes(LEARNED, 32) == 32 * kv_cache_bytes(LEARNED, 1) and kv_cache_bytes(LEARNED, 0) == 0
     assert activation_bytes(LEARNED, 32) == 32 * activation_bytes(LEARNED, 1)
 

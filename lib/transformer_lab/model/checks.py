@@ -42,7 +42,7 @@ def check_integers(name: str, tensor: object) -> None:
     """Refuse floats, booleans and what torch cannot count with, where something is counted or numbered."""
     check_tensor(name, tensor)
     if tensor.dtype not in INTEGERS:
-        raise TypeError(f"{name} has dtype {tensor.dtype}; it must hold whole numbers: use .long().")
+        raise TypeError(f"{name} has dtype {tensor.dtype}; it must hold whole numbers torch counts with: use .long().")
 
 
 def check_boolean(name: str, mask: object) -> None:
