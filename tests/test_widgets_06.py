@@ -284,3 +284,20 @@ def test_the_other_curve_is_named_and_nothing_is_drawn_below_the_axis():
 def test_no_word_of_the_depth_is_clipped_or_covered(look):
     results = [explore_depth(depth, shortcut, "none") for depth in (1, DEEPEST) for shortcut in (True, False)]
     assert unreadable(DepthCurve, results) == []
+
+
+@pytest.mark.parametrize("numbers", ["0.1 0.1 0.1", "0.3 0.3 0.3", "100000.1 100000.1 100000.1"])
+def test_equal_numbers_are_told_by_the_numbers_not_by_a_rounded_variance(numbers):
+    widget = norm_explorer(numbers)
+    assert "All numbers are equal" in widget.sentence
+    assert "LayerNorm of equal numbers is 0 / 0" in widget.set(eps=0.0).error
+
+
+@pytest.mark.parametrize("numbers", ["1e9 999999999", "3 3.0000001", "100000.1 100000.2"])
+def test_numbers_that_differ_are_not_called_equal(numbers):
+    assert "equal" not in norm_explorer(numbers).sentence
+
+
+@pytest.mark.parametrize("numbers", ["1,5 2,5", "99,999 1", "3,4"])
+def test_a_comma_inside_a_number_is_asked_about(numbers):
+    assert "two ways" in norm_explorer().set(numbers=numbers).error

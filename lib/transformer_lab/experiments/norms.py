@@ -1,6 +1,7 @@
 """LayerNorm and RMSNorm of numbers that anybody can check, and what BatchNorm makes of one token in several batches."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,8 +39,12 @@ def read_numbers(text: str) -> tuple[float, ...]:
     """The numbers in a line of text, parted by blanks, commas or semicolons; − and - are both minus.
 
     Raises:
-        ValueError: too few or too many, something that is no number, one that is too large; the message says which.
+        ValueError: too few or too many, something that is no number, one that is too large, a comma inside a number;
+            the message says which.
     """
+    if unclear := re.search(r"\S*\d,\d\S*", text):
+        shown = unclear[0] if len(unclear[0]) <= 20 else unclear[0][:19] + "…"
+        raise ValueError(f"“{shown}” can be read in two ways: write a point for a fraction, a blank between numbers.")
     pieces = text.replace(",", " ").replace(";", " ").replace("−", "-").split()
     if not FEWEST <= len(pieces) <= MOST:
         found = "is 1 number" if len(pieces) == 1 else f"are {len(pieces)} numbers"
@@ -59,6 +64,11 @@ def read_numbers(text: str) -> tuple[float, ...]:
     return tuple(numbers)
 
 
+def is_constant(numbers: Sequence[float]) -> bool:
+    """Whether all numbers are equal; a variance may miss it by rounding."""
+    return len(set(map(float, numbers))) == 1
+
+
 def norm_steps(numbers: Sequence[float], eps: float = 1e-5, scale: float = 1.0, shift: float = 0.0) -> NormSteps:
     """Both norms of one token, with the same ``scale`` for every component and, in LayerNorm, the same ``shift``.
 
@@ -73,10 +83,10 @@ def norm_steps(numbers: Sequence[float], eps: float = 1e-5, scale: float = 1.0, 
             "With ε = 0, both norms of zeros are 0 / 0: variance and mean square are 0. Choose a larger ε, or other "
             "numbers."
         )
-    if eps == 0 and variance == 0:
+    if eps == 0 and (variance == 0 or is_constant(numbers)):
         raise ValueError(
-            "With ε = 0, LayerNorm of equal numbers is 0 / 0: their variance is 0. RMSNorm could go on. Choose a "
-            "larger ε, or another number."
+            f"With ε = 0, LayerNorm of {'equal numbers' if is_constant(numbers) else 'numbers so small'} is 0 / 0: "
+            "their variance is 0. RMSNorm could go on. Choose a larger ε, or another number."
         )
     layer_module, rms_module = LayerNorm(len(x), eps=eps).double(), RMSNorm(len(x), eps=eps).double()
     with torch.no_grad():

@@ -1,7 +1,7 @@
 """Widget: type numbers, and watch both norms work on them step by step."""
 
 from transformer_lab.draw.norm_steps import NormStepsPicture, short
-from transformer_lab.experiments.norms import NormSteps, norm_steps, read_numbers
+from transformer_lab.experiments.norms import NormSteps, is_constant, norm_steps, read_numbers
 from transformer_lab.widgets import controls
 from transformer_lab.widgets.explorer import Explorer
 
@@ -33,8 +33,8 @@ def describe(steps: NormSteps) -> str:
         f"LayerNorm makes {numbers} into {layer} (mean {short(steps.mean)}, variance {short(steps.variance)}). "
         f"RMSNorm makes it into {rms} (mean of squares {short(steps.mean_square)})."
     )
-    if steps.variance == 0:
-        found += " All numbers are equal: without its mean nothing is left for LayerNorm, and ε keeps 0 / 0 away."
+    if is_constant(steps.numbers):
+        found += " All numbers are equal: without its mean nothing is left for LayerNorm; ε keeps 0 / 0 away."
     elif steps.variance < steps.eps:
         found += " The variance is smaller than ε, so LayerNorm leaves the numbers small."
     return found
