@@ -76,6 +76,7 @@ def test_no_sentence_is_in_both_parts_and_none_is_lost():
     training, held_out = (set(map(cloze.decode, part)) for part in (cloze.TRAINING, cloze.HELD_OUT))
     assert not training & held_out and training | held_out == set(cloze.SENTENCES)
     assert len(held_out) == 154
+    assert {words[:5] for words in held_out} <= {words[:5] for words in training}  # as the lesson says
     assert {word for words in training for word in words} == set(cloze.WORDS[len(cloze.SPECIALS) :])
 
 

@@ -97,6 +97,24 @@ def test_every_case_of_the_masking_holds_all_that_can_happen_to_a_word():
         assert (draws["random_words"] != draws["tokens"])[chosen].any()
 
 
+def test_draws_lie_just_beside_every_threshold_of_the_masking_and_never_on_one():
+    for case in MASK_WORDS.built_cases:
+        words = ~case.inputs["special"]
+        choose, kind = case.inputs["choose"][words], case.inputs["kind"][words]
+        for draws, threshold in ((choose, 0.15), (kind[choose < 0.15], 0.8), (kind[choose < 0.15], 0.9)):
+            for low, high in ((threshold - 0.0011, threshold), (threshold, threshold + 0.0011)):
+                assert ((draws > low) & (draws < high)).any(), (case.label, threshold)
+        assert not any(((each - t).abs() < 1e-4).any() for each, t in ((choose, 0.15), (kind, 0.8), (kind, 0.9)))
+
+
+def test_nothing_about_the_masking_can_be_guessed_from_numbers():
+    cases = [case.inputs for case in MASK_WORDS.built_cases]
+    assert len({each["mask_id"] for each in cases}) > 1
+    specials = [set(each["tokens"][each["special"]].tolist()) for each in cases]
+    words = [set(each["tokens"][~each["special"]].tolist()) for each in cases]
+    assert any(max(numbers) >= 5 for numbers in specials) and any(min(numbers) < 3 for numbers in words)
+
+
 def test_the_cases_of_the_shift_are_the_deliberate_ones():
     cases = [case.inputs for case in SHIFT_LABELS.built_cases]
     assert any(each["tokens"].shape[0] == each["tokens"].shape[1] for each in cases)
@@ -111,17 +129,22 @@ def masking(
     choose=lambda draw, special: (draw < 0.15) & ~special,
     masked=lambda kind, draw: kind < 0.8,
     swapped=lambda kind, draw: (kind >= 0.8) & (kind < 0.9),
+    first=lambda chosen, masked: chosen & masked,
+    second=lambda chosen, swapped: chosen & swapped,
+    goes_on_from=lambda tokens, inputs: inputs,
+    the_mask=lambda mask_id: mask_id,
     counted=lambda chosen, masked, swapped, special: chosen,
     source=lambda tokens, inputs: tokens,
     elsewhere=IGNORE,
+    finish=lambda inputs, labels: (inputs, labels),
 ):
     def my_mask_words(tokens, special, choose_draw, kind, random_words, mask_id):
         chosen = choose(choose_draw, special)
         is_masked, is_swapped = masked(kind, choose_draw), swapped(kind, choose_draw)
-        inputs = torch.where(chosen & is_masked, mask_id, tokens)
-        inputs = torch.where(chosen & is_swapped, random_words, inputs)
+        inputs = torch.where(first(chosen, is_masked), the_mask(mask_id), tokens)
+        inputs = torch.where(second(chosen, is_swapped), random_words, goes_on_from(tokens, inputs))
         at = counted(chosen, is_masked, is_swapped, special)
-        return inputs, torch.where(at, source(tokens, inputs), elsewhere)
+        return finish(inputs, torch.where(at, source(tokens, inputs), elsewhere))
 
     def my_answer(tokens, special, choose, kind, random_words, mask_id):
         return my_mask_words(tokens, special, choose, kind, random_words, mask_id)
@@ -131,13 +154,17 @@ def masking(
 
 def shifting(
     shift=lambda tokens: tokens.roll(-1, dims=1), last=-1, pads=lambda labels, tokens, pad_id: labels == pad_id,
-    finish=lambda labels: labels,
+    last_label=None, finish=lambda labels: labels, ignored=IGNORE,
 ):  # fmt: skip
     def my_shift_labels(tokens, pad_id):
         labels = shift(tokens)
         if last is not None:
             labels[:, last] = IGNORE
-        return finish(labels.masked_fill(pads(labels, tokens, pad_id), IGNORE))
+        labels = labels.masked_fill(pads(labels, tokens, pad_id), IGNORE)
+        if last_label is not None:
+            labels[:, -1] = last_label(pad_id)
+        labels = finish(labels)
+        return labels.masked_fill(labels == IGNORE, ignored)
 
     return my_shift_labels
 
@@ -179,6 +206,13 @@ WRONG = {
                 "swapped": lambda kind, draw: (draw >= 0.12) & (draw < 0.135),
             },
         ),
+        "second from tokens": ("masks are lost", {"goes_on_from": lambda tokens, inputs: tokens}),
+        "overwritten": ("overwrite the masks", {"swapped": lambda kind, draw: kind < 0.9}),
+        "swapped everywhere": ("not chosen are swapped", {"second": lambda chosen, swapped: swapped}),
+        "masked everywhere": ("not chosen become the mask", {"first": lambda chosen, masked: masked}),
+        "branches exchanged": ("where nothing was chosen", {"counted": lambda c, m, s, special: ~c}),
+        "mask is 3": ("always token 3", {"the_mask": lambda mask_id: 3}),
+        "labels first": ("labels come first", {"finish": lambda inputs, labels: (labels, inputs)}),
     },
     "shifting": {
         "not shifted": ("not shifted", {"shift": torch.clone, "last": None}),
@@ -189,6 +223,11 @@ WRONG = {
         "by two": ("by two", {"shift": lambda tokens: tokens.roll(-2, dims=1), "last": slice(-2, None)}),
         "pads by input": ("looked for in the inputs", {"pads": lambda labels, tokens, pad: tokens == pad}),
         "end ignored": ("last token of each sentence", {"finish": without_end}),
+        "last is pad": ("pad as its label", {"last_label": lambda pad: pad}),
+        "pad is 0": ("taken to be token 0", {"pads": lambda labels, tokens, pad: labels == 0}),
+        "along the batch": ("sentences have moved", {"shift": lambda tokens: tokens.roll(-1, 0)}),
+        "minus one": ("−1 instead", {"ignored": -1}),
+        "one hundred": ("100 instead", {"ignored": 100}),
     },
 }
 BUILD = {"masking": masking, "shifting": shifting}
@@ -213,9 +252,68 @@ def test_tokens_without_the_first_alone_are_named():
                  "one place short")  # fmt: skip
 
 
-# A label that came round to the last place and is then taken off again: two mistakes that make one right answer.
-UNDONE = ("shifting", "last in the loss", "end ignored")
-PAIRS = [pair for pair in pairs_of_mistakes(WRONG, WRONG) if pair != UNDONE]
+def masking_near(special_is=lambda tokens, special: special, below=0.15, masked=0.8, swapped=0.9):
+    """A right answer but for one number, or for how it finds the special tokens."""
+
+    def my_mask_words(tokens, special, choose, kind, random_words, mask_id):
+        chosen = (choose < below) & ~special_is(tokens, special)
+        inputs = torch.where(chosen & (kind < masked), mask_id, tokens)
+        inputs = torch.where(chosen & (kind >= masked) & (kind < swapped), random_words, inputs)
+        return inputs, torch.where(chosen, tokens, -100)
+
+    return my_mask_words
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"special_is": lambda tokens, special, n=n: tokens < n} for n in (1, 2, 3, 4, 5)),
+        {"special_is": lambda tokens, special: special | (tokens < 5)},
+        {"special_is": lambda tokens, special: special & (tokens < 5)},
+        *({"below": number} for number in (0.14, 0.145, 0.155, 0.16)),
+        *({"masked": number} for number in (0.79, 0.795, 0.805, 0.81)),
+        *({"swapped": number} for number in (0.89, 0.91, 0.95)),
+    ],
+)
+def test_an_answer_with_another_number_in_it_is_refused(change):
+    assert check.mask_words(masking_near()).status == "right"
+    assert check.mask_words(masking_near(**change)).status == "wrong"
+
+
+def shift_without_assigning(tokens, pad_id):
+    labels = tokens.roll(-1, dims=1)
+    labels[:, -1] = -100
+    labels.masked_fill(labels == pad_id, -100)
+    return labels
+
+
+def shift_and_fill_up_with_the_pad(tokens, pad_id):
+    return torch.cat((tokens[:, 1:], tokens.new_full((len(tokens), 1), pad_id)), dim=1)
+
+
+def shift_rows_by_slices(tokens, pad_id):
+    labels = torch.full_like(tokens, -100)
+    labels[:-1] = tokens[1:]
+    return labels.masked_fill(labels == pad_id, -100)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (shift_without_assigning, ["pads are left in", "`masked_fill` returns a new tensor"]),
+        (shift_and_fill_up_with_the_pad, ["pads are left in", "pad as its label"]),
+        (shift_rows_by_slices, ["sentences have moved"]),
+    ],
+)
+def test_other_spellings_of_a_wrong_shift_are_named(answer, says):
+    feedback = check.shift_labels(answer)
+    said = feedback.title + " ".join(feedback.messages)
+    assert feedback.status == "wrong" and all(words in said for words in says), feedback
+
+
+# A label too many at the last place, and then the last label is taken off: two mistakes that make one right answer.
+UNDONE = {("shifting", "last in the loss", "end ignored"), ("shifting", "end ignored", "last is pad")}
+PAIRS = [pair for pair in pairs_of_mistakes(WRONG, WRONG) if pair not in UNDONE]
 
 
 @pytest.mark.parametrize(("name", "first", "second"), PAIRS)

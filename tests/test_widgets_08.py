@@ -82,13 +82,48 @@ def test_every_setting_of_the_selector_is_drawn_and_is_another_picture():
     assert len(seen) == settings == 2 * (7 + 6 + 9)
 
 
-def test_the_token_stays_where_it_can_when_the_family_changes():
-    widget = wiring_selector("encoder-decoder", asks=8)
+def test_the_token_stays_chosen_though_its_number_changes():
+    widget, chosen = wiring_selector("encoder-decoder", asks=8), []
+    for move in (
+        {"padded": True}, {"padded": False}, {"family": "decoder-only"}, {"family": "encoder-decoder"},
+        {"family": "encoder-only", "padded": True}, {"asks": 1}, {"family": "encoder-decoder"}, {"padded": False},
+        {"asks": 6}, {"padded": True},
+    ):  # fmt: skip
+        widget.set(**move)
+        assert widget.error is None and widget.result.asks == widget.values["asks"]
+        chosen.append(widget.controls["asks"].label)
+    assert chosen == [
+        "target: dogs", "target: dogs", "dogs", "target: dogs", "dogs", "these", "source: these", "source: these",
+        "target: <start>", "target: <start>",
+    ]  # fmt: skip
+
+
+def test_a_token_that_is_not_there_any_more_gives_way_to_another():
+    widget = wiring_selector("encoder-only", asks=6)  # <end>
     widget.set(family="decoder-only")
-    assert widget.error is None and widget.result.asks == 5  # the last token of the shorter sequence
-    widget.set(family="encoder-decoder", padded=True)
-    assert widget.error is None and widget.result.asks == 5
-    assert [label for label, _ in widget.controls["asks"].options][-1] == "target: dogs"
+    assert widget.error is None and widget.result.asks == 5  # the last one
+    widget.set(family="encoder-decoder", asks=2).set(family="encoder-only")  # <gap>
+    assert widget.error is None and widget.result.asks == 2
+
+
+def test_the_map_and_the_chips_hide_the_same_word():
+    widget = wiring_selector(asks=3)
+    texts = [region.text for region in widget.regions]
+    assert texts[3] == "<start> reads, by encoder self-attention, <mask>" and not any("dogs" in text for text in texts)
+    before = pixels(widget)
+    widget.set(asks=4)
+    assert "<start> reads, by encoder self-attention, dogs" in [region.text for region in widget.regions]
+    names = (slice(0, 90), slice(93, 400))  # of the columns; the map lies below
+    assert (before[names] != pixels(widget)[names]).any()
+
+
+def test_no_chip_stands_alone_in_a_row():
+    for family in FAMILIES:
+        for n_pads in (0, 2):
+            result = look_at_wiring(family, 1, n_pads)
+            picture = WiringPicture(style.new_figure(9, 4.75), result)
+            rows = np.unique(picture._places[:, 1], return_counts=True)[1]
+            assert min(rows) >= 3 and max(rows) <= 7, (family, n_pads)
 
 
 def test_the_pointer_names_the_attention_under_it():
@@ -189,11 +224,73 @@ def test_strange_sentences_are_explained_and_the_picture_stays(blank, sentence, 
 
 def test_a_wrong_sentence_is_filled_too_and_said_to_be_wrong(blank):
     blank.set(sentence="These old dog barked here.", blank=3)
-    assert blank.error is None and "No word makes this a sentence of the language" in blank.sentence
+    assert blank.error is None
+    assert "Another word is wrong or missing already: whatever stands here, it is no sentence." in blank.sentence
+    assert "can be right" not in blank.sentence
     blank.set(blank=2)
     assert "Only “dogs” fits" in blank.sentence
     blank.set(sentence="this old dog barked here", blank=1)
     assert "8 words fit" in blank.sentence
+
+
+def test_where_nothing_fits_no_ceiling_and_no_cross_is_drawn(models):
+    wrong, right = (
+        fill_blank(*models, sentence.split(), 3)
+        for sentence in ("these old dog barked here", "this old dog barked here")
+    )
+    said = []
+    for result in (right, wrong):
+        picture = FilledBlankPicture(style.new_figure(9, 4.7), result)
+        picture.update(result)
+        said.append(" ".join(text.get_text() for text in picture.axes.texts))
+    assert "✓ fits" in said[0] and "best possible from" in said[0] and "✗" in said[0]
+    assert "fits" not in said[1] and "best possible" not in said[1] and "% –" in said[1] and "% ✗" not in said[1]
+
+
+def test_the_end_that_the_causal_model_says_is_shown(blank):
+    blank.set(sentence="this old dog barked here twice", blank=5)
+    at_once = set()
+    for _ in range(12):
+        blank.controls["again"].click()
+        assert blank.result.ended
+        if not blank.result.written:
+            assert "After “this old dog barked here” the causal model says <end> at once: a sentence" in blank.sentence
+        at_once.add(not blank.result.written)
+    assert at_once == {True, False}
+    picture = FilledBlankPicture(style.new_figure(9, 4.7), blank.result)
+    picture.update(blank.result)
+    ends = [text for text in picture.axes.texts if text.get_text() == "<end>"]
+    assert [text.get_color() for text in ends] == [style.OUTPUT]
+    blank.set(blank=0)
+    assert "From <start> alone the causal model writes on to" in blank.sentence
+
+
+@pytest.mark.parametrize("typed", ["this ___ dog barked here", "This, _ dog barked here!", "this ? dog; barked: here?"])
+def test_a_blank_can_be_typed(blank, typed):
+    blank.set(blank=4)
+    blank.controls["sentence"].value = typed
+    assert blank.error is None and blank.result.place == blank.values["blank"] == 1
+    assert blank.controls["blank"].options == (("2 ___", 1),)
+    assert blank.sentence.startswith("this ___ dog barked here: ") and "8 words fit" in blank.sentence
+    readers = blank.result.readers
+    blank.controls["sentence"].value = "this old dog barked here"
+    assert blank.result.place == 1 and blank.result.readers == readers
+
+
+@pytest.mark.parametrize("sentence", ["", " . ", "these old cows", "old " * 7, "these _ old _ _ _ _"])
+def test_the_chosen_blank_outlives_a_refused_sentence(blank, sentence):
+    blank.set(blank=3)
+    options = blank.controls["blank"].options
+    blank.controls["sentence"].value = sentence
+    assert blank.error and blank.controls["blank"].options == options and blank.values["blank"] == 3
+    blank.controls["sentence"].value = "this old dog barked there"
+    assert blank.error is None and blank.result.place == 3
+
+
+def test_two_typed_blanks_are_one_too_many(blank):
+    before = blank.png
+    blank.controls["sentence"].value = "this ___ ___ barked here"
+    assert blank.error.startswith("One blank at a time") and blank.png == before
 
 
 def test_the_bars_are_as_long_as_the_probabilities(blank):

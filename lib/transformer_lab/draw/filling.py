@@ -18,12 +18,12 @@ COLOURS = (style.QUERY, style.VALUE)
 
 
 def percent(share: float) -> str:
-    """A share with as many digits as it needs: 100%, 12.5%, 16.7%."""
-    return f"{100 * share:.3g}%"
+    """A share with one digit after the point where it needs one: 100%, 12.5%, 16.7%."""
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
 class FilledBlankPicture(SheetPicture):
-    """Draws a filled blank: words, place, readers, best, fits, written and grammatical."""
+    """Draws a filled blank: words, place, readers, best, fits, written, ended and grammatical."""
 
     def __init__(self, figure: Figure, result: Any) -> None:
         self.open_sheet(figure, result)
@@ -39,7 +39,7 @@ class FilledBlankPicture(SheetPicture):
             self._make_panel(reader, left, colour)
         self.line((0.3, WIDTH - 0.3), (WRITTEN - 0.42, WRITTEN - 0.42))
         self.text(0.3, WRITTEN, "causal model writes on", ha="left", color=COLOURS[1])
-        self._written = self.stamps([(2.85 + 0.95 * i, WRITTEN) for i in range(7)], size="normal")
+        self._written = self.stamps([(2.85 + 0.93 * i, WRITTEN) for i in range(7)], size="normal")
         self._verdict = self.stamp(2.5, WRITTEN + 0.34, ha="left")
 
     def _make_panel(self, reader: Any, left: float, colour: str) -> None:
@@ -77,17 +77,18 @@ class FilledBlankPicture(SheetPicture):
                 reader.words, reader.shares, self._words[row], self._shares[row], strict=True
             ):
                 stamp.set_text(word)
-                number.set_text(f"{share:.0%} {'✓ fits' if word in result.fits else '✗'}")
+                mark = "✓ fits" if word in result.fits else "✗" if result.fits else "–"
+                number.set_text(f"{share:.0%} {mark}")
                 number.set_color(style.TEXT if word in result.fits else style.MUTED)
-            sides = ("both sides", "the left")[row]
-            self._ceilings[row].set_text(f"best possible from {sides}: {percent(result.best[row])} right")
-        line = (*result.words[: result.place], *result.written)
+            ceiling = f"best possible from {('both sides', 'the left')[row]}: {percent(result.best[row])} right"
+            self._ceilings[row].set_text(ceiling if result.fits else "no word makes this a sentence")
+        line = (*result.words[: result.place], *result.written, *(["<end>"] if result.ended else []))
         for place, stamp in enumerate(self._written):
             stamp.set_text(line[place] if place < len(line) else "")
             new = place >= result.place
             stamp.set_color(style.OUTPUT if new else style.TEXT)
         verdict = "✓ a sentence of the language" if result.grammatical else "✗ no sentence of the language"
-        self._verdict.set_text(f"{verdict} (its own words in purple)")
+        self._verdict.set_text(f"{verdict} (its own tokens in purple)")
 
     def regions(self, result: Any) -> list[Area]:
         found = []

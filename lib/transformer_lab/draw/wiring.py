@@ -1,5 +1,6 @@
 """Who may read whom in one family: the map of the whole model, one token's reading, and what it is asked."""
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,9 @@ class WiringPicture(SheetPicture):
             colour = PARTS[result.parts[query][key]]
             self.rectangle(LEFT + key * self._cell, TOP + query * self._cell, self._cell, self._cell,
                            facecolor=colour, edgecolor=style.BACKGROUND, lw=1)  # fmt: skip
-        for place, token in enumerate(result.tokens):
-            middle = (place + 0.5) * self._cell
-            self.text(LEFT + middle, TOP - 0.07, token, size="small", color=style.KEY, rotation=90, va="bottom")
-            self.text(LEFT - 0.07, TOP + middle, token, size="small", color=style.QUERY, ha="right")
+        middles = (np.arange(self._n) + 0.5) * self._cell
+        self._keys = self.stamps([(LEFT + x, TOP - 0.07) for x in middles], color=style.KEY, rotation=90, va="bottom")
+        self._queries = self.stamps([(LEFT - 0.07, TOP + y) for y in middles], color=style.QUERY, ha="right")
         if 0 < result.n_source < self._n:
             edge = result.n_source * self._cell
             self.line((LEFT - 0.75, LEFT + SIDE), (TOP + edge, TOP + edge), color=style.TEXT, lw=1.4, zorder=4)
@@ -76,14 +76,15 @@ class WiringPicture(SheetPicture):
 
     def _make_reading(self, result: Any) -> None:
         self._reads = self.stamp(RIGHT, 1.17, size="normal", ha="left")
-        # The decoder's tokens open a row of their own.
-        places = []
-        row = column = 0
-        for place in range(self._n):
-            if column == PER_ROW or (place == result.n_source and place):
-                row, column = row + 1, 0
-            places.append((RIGHT + column * CHIP, CHIPS_TOP + row * (CHIP_HEIGHT + 0.1)))
-            column += 1
+        # The decoder's tokens open a row of their own; more than a row holds are shared out evenly.
+        places, top = [], CHIPS_TOP
+        for n_tokens in filter(None, (result.n_source, self._n - result.n_source)):
+            n_rows = ceil(n_tokens / PER_ROW)
+            per_row = ceil(n_tokens / n_rows)
+            for token in range(n_tokens):
+                row, column = divmod(token, per_row)
+                places.append((RIGHT + column * CHIP, top + row * (CHIP_HEIGHT + 0.1)))
+            top += n_rows * (CHIP_HEIGHT + 0.1)
         self._places = np.array(places)
         self._chips = self.cells(edgecolors=style.MUTED, linewidths=0.9)
         self._chips.set_verts(boxes(*self._places.T, CHIP * 0.94, CHIP_HEIGHT))
@@ -104,8 +105,9 @@ class WiringPicture(SheetPicture):
         )
         x, y = self._places[asks]
         self._asker.set_xy((x, y))
-        for name, token, read in zip(self._names, result.shown, seen, strict=True):
-            name.set_text(token)
+        for *names, name, token, read in zip(self._keys, self._queries, self._names, result.shown, seen, strict=True):
+            for each in (*names, name):
+                each.set_text(token)
             name.set_color(style.TEXT if read else style.MUTED)
         self._question.set_text(result.question)
         self._answer.set_text("" if result.answer is None else f"→ {result.answer}")
@@ -115,6 +117,6 @@ class WiringPicture(SheetPicture):
         for query, key in np.ndindex(self._n, self._n):
             verb = f"reads, by {result.parts[query][key]}," if result.sees[query, key] else "may not read"
             x, y = LEFT + key * self._cell, TOP + query * self._cell
-            words = f"{result.tokens[query]} {verb} {result.tokens[key]}"
+            words = f"{result.shown[query]} {verb} {result.shown[key]}"
             found.append(region(self.axes, (x, x + self._cell), (y, y + self._cell), words))
         return found

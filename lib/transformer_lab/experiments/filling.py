@@ -12,6 +12,8 @@ from transformer_lab.experiments.writing import write
 from transformer_lab.model.averages import IGNORE
 from transformer_lab.tasks import cloze
 
+BLANK = "___"
+
 
 @torch.no_grad()
 def blank_probabilities(
@@ -77,8 +79,9 @@ class Reader:
 class FilledBlank:
     """One sentence with a blank before two readers, and what the causal one writes on from the words before it.
 
-    ``best`` is what the grammar allows: the most often right that a reader of the left, and of both sides, can be.
-    ``grammatical`` says whether the words before the blank and ``written`` are a sentence of the language.
+    ``best`` is what the grammar allows: the most often right that a reader of both sides, and of the left, can be.
+    ``ended`` says whether the causal model said ``<end>`` after ``written``, and ``grammatical`` whether the words
+    before the blank and ``written`` are a sentence of the language.
     """
 
     words: tuple[str, ...]
@@ -87,6 +90,7 @@ class FilledBlank:
     readers: tuple[Reader, Reader]
     best: tuple[float, float]
     written: tuple[str, ...]
+    ended: bool
     grammatical: bool
     fits: tuple[str, ...]
 
@@ -97,18 +101,21 @@ def fill_blank(
     """Ask both models for the word at ``place`` (counted from 0), and let the causal one write on from there.
 
     Args:
+        words: the sentence; `BLANK` may stand for the word at ``place``.
         draw: which of the causal model's continuations; each number is another draw.
 
     Raises:
-        ValueError: no words, a word outside the language, a place outside the sentence.
+        ValueError: no words, a word outside the language, a second blank, a place outside the sentence.
     """
     words = tuple(words)
     if not words:
         raise ValueError("The sentence is empty; try: this old dog barked here.")
-    cloze.check_words(words)
-    tokens = torch.tensor([cloze.encode(words)])
+    # Any word keeps the place of the blank: no model reads what stands there.
+    tokens = torch.tensor([cloze.encode([cloze.WORDS[-1] if word == BLANK else word for word in words])])
     if not 0 <= place < len(words):
         raise ValueError(f"place is {place}; the sentence has the places 0 … {len(words) - 1}.")
+    if BLANK in (*words[:place], *words[place + 1 :]):
+        raise ValueError("One blank at a time: write a word of the language for each of the others.")
     readers = []
     for name, model in (("masked", masked), ("causal", causal)):
         best = blank_probabilities(model, tokens, place + 1)[0].topk(n_shown)
@@ -123,6 +130,7 @@ def fill_blank(
         readers=tuple(readers),
         best=tuple(cloze.best_accuracy(side)[cloze.SLOTS[place]] for side in ("both", "left")),
         written=written,
+        ended=len(words[:place]) + len(written) < cloze.LENGTH - 1,
         grammatical=cloze.is_sentence((*words[:place], *written)),
         fits=cloze.fitting_words(words, place),
     )

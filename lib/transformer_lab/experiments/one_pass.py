@@ -88,7 +88,7 @@ def spoil_half(
 
 
 def classify(
-    encoder: nn.Module, pool: str | None, *, steps: int = 300, seed: int = 0, monitor: Monitor | None = None
+    encoder: nn.Module, pool: str | None, *, steps: int = 200, seed: int = 0, monitor: Monitor | None = None
 ) -> float:
     """Fine-tune "is this a sentence of the language?" and return the share of right answers on held-out sentences.
 

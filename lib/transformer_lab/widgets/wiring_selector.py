@@ -40,7 +40,14 @@ def _tokens(family: str, padded: bool) -> list[tuple[str, int]]:
 
 
 def _adjust(found: Mapping[str, ipywidgets.Widget]) -> None:
-    controls.set_options(found["asks"], _tokens(found["family"].value, found["padded"].value))
+    """The same token stays chosen where it still stands, though its number may be another."""
+    asks = found["asks"]
+    chosen, tokens = asks.label, _tokens(found["family"].value, found["padded"].value)
+    same = [place for label, place in tokens if label == chosen]
+    alike = [place for label, place in tokens if label.split()[-1] == chosen.split()[-1]]
+    controls.set_options(asks, tokens)
+    if same or alike:
+        asks.value = (same or alike)[0]
 
 
 def describe(wiring: Wiring) -> str:

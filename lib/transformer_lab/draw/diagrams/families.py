@@ -22,7 +22,7 @@ def three_families() -> Figure:
 
 
 def _encoder_only(sheet: Sheet, left: float) -> None:
-    _title(sheet, left + 123, "Encoder-only", "BERT, ViT")
+    _title(sheet, left + 123, "Encoder-only", "BERT, RoBERTa")
     stack = sheet.box(left, STACK, 3 * CHIP, 72, "encoder blocks", fill=SELF, size=17, bold=True)
     _chips(sheet, left, IN, ("these", "<mask>", "dogs"), stack, up=True)
     _chips(sheet, left + CHIP, OUT, ("old",), stack, up=False)
@@ -69,7 +69,8 @@ def _chips(
     for index, word in enumerate(words):
         colour = style.TEXT if up else style.OUTPUT
         fill = style.BACKGROUND if up else style.tint(style.OUTPUT)
-        chip = sheet.box(left + index * width + 3, top, width - 6, HEIGHT, word, fill=fill, edge=colour, size=15)
+        chip = sheet.box(left + index * width + 3, top, width - 6, HEIGHT, word, fill=fill, edge=colour,
+                         size=15 if width == CHIP else 14)  # fmt: skip
         if up:
             sheet.arrow(chip.top, (chip.top[0], stack.bottom[1]), head=12)
         else:
