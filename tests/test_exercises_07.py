@@ -329,6 +329,61 @@ def test_the_order_of_the_source_and_every_number_count(answer):
     assert check.greedy_translation(answer).status == "wrong"
 
 
+def test_encoding_at_every_step_is_right_and_told():
+    def my_translation(encode, decode, source, start, end, max_tokens):
+        tokens = [start]
+        while len(tokens) <= max_tokens:
+            token = decode(torch.tensor(tokens), encode(source))[-1].argmax().item()
+            if token == end:
+                break
+            tokens.append(token)
+        return torch.tensor(tokens[1:])
+
+    feedback = check.greedy_translation(my_translation)
+    n_steps = len(GREEDY_TRANSLATION.expected[0]) + 1  # and one for end
+    assert feedback.status == "right" and f"the encoder ran {n_steps} times" in feedback.messages[-1]
+    assert not any("encoder ran" in message for message in check.greedy_translation(greedy_with_a_list).messages)
+
+
+@pytest.mark.parametrize("take", [lambda token: token, lambda token: token.item(), int])
+def test_an_argmax_of_every_row_is_told_why_it_is_no_number(take):
+    def my_translation(encode, decode, source, start, end, max_tokens):
+        memory, tokens = encode(source), [start]
+        for _ in range(max_tokens):
+            token = take(decode(torch.tensor(tokens), memory).argmax(-1))
+            if token == end:
+                break
+            tokens.append(token)
+        return torch.tensor(tokens[1:])
+
+    feedback = check.greedy_translation(my_translation)
+    assert feedback.status == "wrong" and "Did you take the argmax of *all* rows?" in feedback.messages[-1], feedback
+
+
+@pytest.mark.parametrize("pads", ["weights", "values"])
+def test_pads_set_to_0_too_late_are_told_apart_from_a_mask(pads):
+    def my_cross_attention(target, memory, W_Q, W_K, W_V, source_real):
+        weights = (target @ W_Q @ (memory @ W_K).mT / W_Q.shape[1] ** 0.5).softmax(-1)
+        if pads == "weights":
+            return weights * source_real[:, None] @ (memory @ W_V)
+        return weights @ (memory @ W_V * source_real[..., None])
+
+    feedback = check.cross_attention(my_cross_attention)
+    assert "after the softmax" in feedback.title and "or their values, are set to 0" in feedback.messages[0]
+
+
+def test_the_last_token_cut_off_always_and_a_list_are_told():
+    def cuts_the_last(encode, decode, source, start, end, max_tokens):
+        memory, tokens = encode(source), torch.tensor([start])
+        while tokens[-1] != end and len(tokens) <= max_tokens:
+            tokens = torch.cat([tokens, decode(tokens, memory)[-1:].argmax(-1)])
+        return tokens[1:-1]
+
+    assert "you cut off the last token as if it were `end`" in check.greedy_translation(cuts_the_last).messages[0]
+    feedback = check.greedy_translation(lambda *inputs: greedy_with_a_list(*inputs).tolist())
+    assert "`torch.tensor(…)` makes a tensor" in feedback.messages[0]
+
+
 def test_a_source_given_as_memory_is_said_in_words():
     def my_translation(encode, decode, source, start, end, max_tokens):
         return decode(torch.tensor([start]), source)[-1].argmax()[None]

@@ -14,7 +14,7 @@ from transformer_lab.experiments.translation_steps import TranslationStep, trans
 from transformer_lab.tasks.translation import translate
 from transformer_lab.widgets.translate_and_inspect import EXAMPLES, OWN, translate_and_inspect
 
-LONGEST = "these pretty quiet queens do not follow her pretty quiet flowers"
+LONGEST = "these pretty quiet queens do not push her pretty quiet flowers"
 SHORTEST = "I see him"
 
 
@@ -42,7 +42,7 @@ def look(request):
 def test_the_first_sight_shows_a_crossing(widget):
     assert widget.error is None
     assert widget.sentence.startswith("Step 3 of 10 writes “blanche” and puts ")
-    assert "of its attention on “white”, the word it comes from. The whole sentence, la vache" in widget.sentence
+    assert "of its attention on “white”, where it comes from. The whole sentence, la vache" in widget.sentence
     bundle = widget._repr_mimebundle_()
     assert bundle["text/plain"] == widget.sentence and bundle["image/png"]
 
@@ -103,6 +103,7 @@ def test_an_unreadable_sentence_is_explained_and_the_last_good_picture_stays(wid
     before = widget.png
     widget.set(sentence=sentence)
     assert words in widget.error and widget.png == before
+    assert widget.error.startswith(f"Still showing “{EXAMPLES[0]}”. ")
     assert "<b>cat" not in widget._view.value
     widget.set(step=2)
     assert widget.error is not None and widget.result.step == 2  # the sentence shown can still be stepped through
@@ -122,11 +123,22 @@ def test_a_value_outside_the_widget_moves_nothing(widget, wrong):
     assert widget.error and (widget.values, widget.png) == before
 
 
-def test_a_shorter_sentence_pulls_the_step_back(widget):
+def test_another_sentence_begins_at_its_first_step(widget):
     widget.set(sentence=LONGEST)
     widget.set(step=widget.controls["step"].max)
     widget.set(sentence=SHORTEST)
-    assert widget.error is None and widget.result.step == widget.controls["step"].max < 10
+    assert widget.error is None and widget.result.step == 1 and widget.controls["step"].max < 10
+    widget.set(step=3)
+    widget.set(sentence="no sentence")
+    assert widget.result.step == 3  # the sentence shown is still the last one
+    widget.controls["example"].value = EXAMPLES[3]  # as a learner's hand does it
+    assert widget.error is None and widget.result.step == 1
+
+
+def test_cutting_keeps_a_step_that_is_still_there(widget):
+    widget.set(step=2)
+    widget.set(cut=True)
+    assert widget.result.step == 2
 
 
 def test_openings_that_cannot_be_shown_are_refused(translator):

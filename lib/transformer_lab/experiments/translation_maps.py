@@ -11,9 +11,10 @@ from transformer_lab.experiments.translation import teacher_forced
 from transformer_lab.model.families import EncoderDecoder
 from transformer_lab.model.recording import record_attention
 from transformer_lab.tasks.french import FEMININE, MASCULINE, NOUNS
-from transformer_lab.tasks.translation import PARTS_OF_SPEECH, Pair, translate
+from transformer_lab.tasks.translation import Pair, translate
 from transformer_lab.tasks.translation_data import BEGIN_ID, batch, encode
 
+ALIGNED = ("noun", "adjective", "verb", "determiner", "pronoun", "ne", "pas")
 CROSS = "decoder.blocks.0.cross_attention.sublayer"
 ENCODER = "encoder.blocks.0.self_attention.sublayer"
 
@@ -30,14 +31,16 @@ def attention_maps(model: EncoderDecoder, pairs: Sequence[Pair]) -> dict[str, Fl
 def alignment_accuracy(model: EncoderDecoder, pairs: Sequence[Pair]) -> dict[str, float]:
     """Share of words, by part of speech, whose largest cross-attention weight lies on the aligned source word.
 
+    The two words of a negation, *ne* and *pas*, are told apart: both are aligned with *not*.
     Row ``i`` of the map is the query that *produces* target word ``i``; what it has read last is word ``i − 1``.
     """
     weights = attention_maps(model, pairs)[CROSS]
-    hits: dict[str, list[bool]] = {part: [] for part in PARTS_OF_SPEECH}
+    hits: dict[str, list[bool]] = {}
     for map_, pair in zip(weights, pairs, strict=True):
-        for place, part, looked_at in zip(pair.alignment, pair.parts, map_.argmax(dim=-1).tolist(), strict=False):
-            hits[part].append(place == looked_at)
-    return {part: sum(found) / len(found) for part, found in hits.items()}
+        looked_at = map_.argmax(dim=-1).tolist()
+        for word, part, place, found in zip(pair.target, pair.parts, pair.alignment, looked_at, strict=False):
+            hits.setdefault(word if part == "negation" else part, []).append(place == found)
+    return {part: sum(hits[part]) / len(hits[part]) for part in ALIGNED if part in hits}
 
 
 @dataclass(frozen=True)

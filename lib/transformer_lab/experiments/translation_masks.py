@@ -65,12 +65,13 @@ def _causal_cross_attention(model: EncoderDecoder) -> Iterator[None]:
 class PaddedSource:
     """Exact match of the same sentences with ever more pads behind them.
 
-    ``masked``: the padding mask everywhere; ``encoder_only``: forgotten in cross-attention; ``nowhere``: forgotten.
+    The padding mask is used in both stacks, in one of them, or nowhere.
     """
 
     pads: tuple[int, ...]
     masked: tuple[float, ...]
     encoder_only: tuple[float, ...]
+    cross_only: tuple[float, ...]
     nowhere: tuple[float, ...]
 
 
@@ -78,13 +79,13 @@ def padded_source(
     model: EncoderDecoder, pairs: Sequence[Pair], pads: Sequence[int] = (0, 6, 12, 18, 24)
 ) -> PaddedSource:
     """Translate the sentences with extra pads, as if a long sentence were in their batch."""
-    found: dict[str, list[float]] = {"masked": [], "encoder_only": [], "nowhere": []}
+    found: dict[str, list[float]] = {"masked": [], "encoder_only": [], "cross_only": [], "nowhere": []}
     for extra in pads:
         source = F.pad(batch(pairs)[0], (0, extra), value=PAD_ID)
         mask = source_mask(source)
-        for name, encoder, cross in (("masked", mask, mask), ("encoder_only", mask, None), ("nowhere", None, None)):
+        for name, encoder, cross in zip(found, (mask, mask, None, None), (mask, None, mask, None), strict=True):
             with torch.no_grad():
                 written = write_greedily(model, model.encode(source, mask=encoder), cross)
             right = [decode(row) == pair.target for row, pair in zip(written, pairs, strict=True)]
             found[name].append(sum(right) / len(right))
-    return PaddedSource(tuple(pads), *(tuple(found[name]) for name in ("masked", "encoder_only", "nowhere")))
+    return PaddedSource(tuple(pads), **{name: tuple(shares) for name, shares in found.items()})

@@ -97,7 +97,7 @@ DETERMINERS = (
 )
 VERBS = (
     Verb(("see", "sees"), ("vois", "voit", "voyons", "voient")),
-    Verb(("follow", "follows"), ("suis", "suit", "suivons", "suivent")),
+    Verb(("push", "pushes"), ("pousse", "pousse", "poussons", "poussent")),
     Verb(("want", "wants"), ("veux", "veut", "voulons", "veulent")),
     Verb(("find", "finds"), ("trouve", "trouve", "trouvons", "trouvent")),
     Verb(("draw", "draws"), ("dessine", "dessine", "dessinons", "dessinent")),

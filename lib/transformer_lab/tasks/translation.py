@@ -31,6 +31,15 @@ from transformer_lab.tasks.french import (
 PARTS_OF_SPEECH = ("noun", "adjective", "verb", "pronoun", "negation", "determiner")
 MAX_WORDS = 11  # the longest sentence: four words, "do not see", four words
 MAX_CHARACTERS = 200
+_TO_BE = "It has no form of “to be”; try another verb, such as see, know or draw."
+_DO_NOT = "Please write “{} not”, in two words."
+LEFT_OUT = {  # words that a reader is likely to try, and what to write instead
+    "they": "French would have to know whether “ils” or “elles”: name them, as in “the girls”.",
+    "it": "French would have to know whether it is masculine or feminine: name it, as in “the house”.",
+    "you": "French would have to choose between “tu” and “vous”; try him, them, he, she or we.",
+    "am": _TO_BE, "is": _TO_BE, "are": _TO_BE,
+    "don't": _DO_NOT.format("do"), "doesn't": _DO_NOT.format("does"),
+}  # fmt: skip
 
 _DETERMINERS = {each.english: each for each in DETERMINERS}
 _ADJECTIVES = {each.english: each for each in ADJECTIVES}
@@ -113,7 +122,7 @@ def _words(sentence: str | Sequence[str]) -> tuple[str, ...]:
             )
         pieces = (piece.strip(string.punctuation + "“”‘’…–—") for piece in sentence.split())
         sentence = [piece for piece in pieces if piece]
-    words = tuple("I" if word in ("i", "I") else word.lower() for word in sentence)
+    words = tuple("I" if word in ("i", "I") else word.lower().replace("’", "'") for word in sentence)
     if not words:
         raise ValueError("The sentence is empty; try “the black cat sees a small house”.")
     for word in words:
@@ -177,6 +186,8 @@ class _Reader:
                 )
             french, place = self._take(OBJECTS, "an object")
             return _Phrase((_Word(french, place, "pronoun"),), IL, word, pronoun=True)
+        if word == "her" and self._words[self._place + 1 :] == ():
+            raise ValueError("After “her” this grammar wants a noun, as in “her hat”. Name the person: “the girl”.")
         if word not in _DETERMINERS:
             self._take(OBJECTS | _DETERMINERS, "a determiner, or me, us, him or them")
         return self._noun_phrase(acts=False, negated=negated)
@@ -194,7 +205,7 @@ class _Reader:
             if (noun.acts or not acts) and determiner.plural in (None, plural)
         }
         kind = {True: "a plural noun", False: "a singular noun", None: "a noun"}[determiner.plural]
-        doing = " for somebody who can act" if acts else ""
+        doing = " for a person or an animal" if acts else ""
         (noun, plural), noun_place = self._take(allowed, f"{'' if adjectives else 'an adjective or '}{kind}{doing}")
         french = _agreeing(noun, plural, adjectives, noun_place)
         article = determiner.agreeing(noun.gender, plural)
@@ -237,6 +248,8 @@ def _quoted(word: str) -> str:
 
 
 def _suggestion(word: str) -> str:
+    if word in LEFT_OUT:
+        return LEFT_OUT[word]
     near = difflib.get_close_matches(word, ENGLISH, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(near)}?"

@@ -14,7 +14,7 @@ from transformer_lab.widgets.explorer import Explorer
 OWN = "my own sentence"
 EXAMPLES = (
     "the white cow does not see the small house",
-    "my small black dog follows the girls",
+    "my small black dog pushes the girls",
     "the queens want a red dress",
     "she does not know them",
     "the boys draw me",
@@ -63,19 +63,21 @@ class _Typed:
         self._typed = sentence
 
     def follow(self, found: Mapping[str, Any]) -> str | None:
-        """Fit the sentence to the example, or the other way round, and the steps to what is written."""
+        """Fit the sentence to the example, or the other way round; a new sentence begins at its first step."""
         example, sentence = found["example"], found["sentence"]
         if example.value not in (self.example, OWN):
             sentence.value = example.value
         elif sentence.value != self._typed:
             example.value = sentence.value if sentence.value in EXAMPLES else OWN
         self.example, self._typed = example.value, sentence.value
-        complaint = None
+        complaint, before = None, self._sentence
         try:
             translate(sentence.value)
             self._sentence = sentence.value
         except ValueError as error:
-            complaint = str(error)
+            complaint = f"Still showing “{self._sentence}”. {error}"
+        if self._sentence != before:
+            found["step"].value = 1
         written = self.translation(self._sentence, found["cut"].value).written
         controls.set_range(found["step"], 1, len(written))
         return complaint
@@ -101,7 +103,7 @@ def describe(shown: TranslationStep) -> str:
         return f"{opening} and puts {looks}. {_verdict(whole)}"
     aligned = whole.alignment[row]
     if best == aligned:
-        return f"{opening} and puts {looks}, the word it comes from. {_verdict(whole)}"
+        return f"{opening} and puts {looks}, where it comes from. {_verdict(whole)}"
     return f"{opening} and puts {looks}; it comes from “{whole.source[aligned]}”. {_verdict(whole)}"
 
 

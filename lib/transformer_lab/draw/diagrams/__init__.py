@@ -85,15 +85,15 @@ ALT = {
     "encoder_decoder": (
         "The encoder–decoder of 2017. Left, the encoder: the tokens the, white, cow, their embeddings and positions, "
         "then six blocks of self-attention and feed-forward, each followed by add and norm. Its output is the memory, "
-        "one vector for each source token, made once. Right, the decoder: start, la, vache, then six blocks of causal "
+        "one vector for each source token. Right, the decoder: start, la, vache, then six blocks of causal "
         "self-attention, cross-attention and feed-forward, then a linear layer and softmax, which say la, vache, "
         "blanche. Keys and values go from the memory to every cross-attention; the queries are the decoder's own."
     ),
     "cross_attention": (
         "Cross-attention of one head. Three decoder states, for start, la and vache, make three queries. A memory of "
-        "five source places, the, white, cow and two pads, makes five keys and five values. Queries times keys give "
-        "weights of 3 by 5, target by source: the columns of the pads are hatched, and there is no triangle. Weights "
-        "times values give an output of 3 by d_v."
+        "five source places, the, white, cow and two pads, makes five keys and five values. Queries times keys, "
+        "divided by the root of d_k, and a softmax row by row give weights of 3 by 5, target by source. Weights times "
+        "values are 3 by d_v; W_O turns them into an output of 3 by d_model."
     ),
     "head_patterns": (
         "Illustrative, drawn by hand: four maps over the words the cat saw the cat run. Previous token: a line below "

@@ -8,8 +8,6 @@ from transformer_lab.draw.diagrams.sheet import FINE, Box, Sheet
 SUBLAYER = style.tint(style.ACCENT, 0.6)
 SOURCE, TARGET = ("the", "white", "cow"), ("<start>", "la", "vache")
 PADDED = (*SOURCE, "<pad>", "<pad>")
-# Illustrative weights of three target places over the three real source words.
-WEIGHTS = ((0.9, 0.04, 0.06), (0.03, 0.07, 0.9), (0.05, 0.85, 0.1))
 
 
 def encoder_decoder() -> Figure:
@@ -27,7 +25,7 @@ def encoder_decoder() -> Figure:
     ]
     sheet.arrow(encoder["top"].top, (226, 246))
     sheet.text(226, 158, "memory: one vector", size=16, bold=True)
-    sheet.text(226, 186, "for each source token, made once", size=16)
+    sheet.text(226, 186, "for each source token", size=16)
     logits = sheet.box(546, 128, 228, 34, "linear, softmax", fill=style.tint(style.OUTPUT), edge=style.OUTPUT)
     sheet.arrow(decoder["top"].top, logits.bottom)
     sheet.arrow(logits.top, (660, 106))
@@ -69,45 +67,48 @@ def _stack(sheet: Sheet, left: float, words: tuple[str, ...], sublayers: tuple[s
 def cross_attention() -> Figure:
     """Queries from the decoder's states, keys and values from the memory: a map that is not square."""
     sheet = Sheet(900, 500)
-    cell, size = 22, 30
-    target = sheet.cells(96, 118, [[style.tint(style.TEXT, 0.8)] * 4] * 3, size=cell)
-    memory = sheet.cells(96, 300, [[style.tint(style.TEXT, 0.6)] * 4] * 5, size=cell)
+    cell, size = 20, 25
+    target = sheet.cells(92, 121, [[style.tint(style.TEXT, 0.8)] * 4] * 3, size=cell)
+    memory = sheet.cells(92, 305, [[style.tint(style.TEXT, 0.6)] * 4] * 5, size=cell)
     for words, grid in ((TARGET, target), (PADDED, memory)):
         for place, word in enumerate(words):
-            sheet.text(86, grid.y + (place + 0.5) * cell, word, size=15, ha="right")
-    sheet.text(140, 72, "decoder states", size=17, bold=True)
-    sheet.text(140, 98, "3 × d_model", size=15)
-    sheet.text(140, 256, "memory", size=17, bold=True)
-    sheet.text(140, 282, "5 × d_model", size=15)
+            sheet.text(82, grid.y + (place + 0.5) * cell, word, size=15, ha="right")
+    for name, width, grid in (("decoder states", "3 × d_model", target), ("memory", "5 × d_model", memory)):
+        sheet.text(grid.centre[0], grid.y - 46, name, size=17, bold=True)
+        sheet.text(grid.centre[0], grid.y - 20, width, size=15)
     grids = {}
-    for letter, start, top, rows, colour in (
-        ("Q", target, 118, 3, style.QUERY), ("K", memory, 230, 5, style.KEY), ("V", memory, 370, 5, style.VALUE),
+    for letter, start, middle, rows, colour in (
+        ("Q", target, 151, 3, style.QUERY), ("K", memory, 285, 5, style.KEY), ("V", memory, 425, 5, style.VALUE),
     ):  # fmt: skip
-        middle = top + rows * cell / 2
-        weight = sheet.box(246, middle - 19, 56, 38, f"W_{letter}", fill=style.tint(colour), edge=colour, size=17)
-        sheet.arrow(start.right, (220, start.right[1]), (220, middle), weight.left)
-        grid = sheet.cells(338, top, [[style.tint(colour, 0.45)] * 3] * rows, size=cell, frame=colour)
+        weight = sheet.box(214, middle - 19, 52, 38, f"W_{letter}", fill=style.tint(colour), edge=colour, size=17)
+        sheet.arrow(start.right, (192, start.right[1]), (192, middle), weight.left)
+        fills = [[style.tint(colour, 0.45)] * 3] * rows
+        grid = grids[letter] = sheet.cells(296, middle - rows * cell / 2, fills, size=cell, frame=colour)
         sheet.arrow(weight.right, grid.left, colour=colour)
-        sheet.text(grid.x + grid.width + 20, grid.y + 12, letter, size=20, bold=True, colour=colour)
-        grids[letter] = grid
-    fills = [[*(style.WEIGHTS(weight) for weight in row), None, None] for row in WEIGHTS]
-    weights = sheet.cells(540, 106, fills, size=size)
-    sheet.text(weights.centre[0], 44, "weights", size=17, bold=True)
-    sheet.text(weights.centre[0], 70, "3 × 5: target × source", size=15)
+        sheet.text(grid.x + grid.width + 20, grid.y + 8, letter, size=20, bold=True, colour=colour)
     query, key, value = grids["Q"], grids["K"], grids["V"]
-    y = weights.left[1]
-    sheet.dot(480, y, radius=15, fill=style.BACKGROUND, edge=style.TEXT, words="×")
-    sheet.arrow((query.right[0], y), (465, y), colour=style.QUERY)
-    sheet.arrow((key.right[0], key.right[1]), (480, key.right[1]), (480, y + 15), colour=style.KEY)
-    sheet.arrow((495, y), weights.left)
-    sheet.text(weights.centre[0], 222, "softmax, row by row", size=15)
-    sheet.text(weights.centre[0], 250, "hatched: pads, masked", size=15)
-    sheet.text(weights.centre[0], 278, "no triangle: every word is open", size=15)
-    sheet.dot(752, y, radius=15, fill=style.BACKGROUND, edge=style.TEXT, words="×")
-    sheet.arrow(weights.right, (737, y))
-    sheet.arrow(value.right, (752, value.right[1]), (752, y + 15), colour=style.VALUE)
-    output = sheet.cells(806, y - 1.5 * cell, [[style.tint(style.OUTPUT, 0.45)] * 3] * 3, size=cell, frame=style.OUTPUT)
-    sheet.arrow((767, y), output.left)
-    sheet.text(output.centre[0], 44, "output", size=17, bold=True, colour=style.OUTPUT)
-    sheet.text(output.centre[0], 70, "3 × d_v", size=15)
+    y = query.right[1]
+    weights = sheet.cells(446, y - 1.5 * size, [[style.tint(style.QUERY, 0.7)] * 5] * 3, size=size)
+    sheet.text(weights.centre[0], 52, "weights", size=17, bold=True)
+    sheet.text(weights.centre[0], 78, "3 × 5: target × source", size=15)
+    sheet.text(weights.centre[0], 216, "÷ √d_k, then softmax", size=15)
+    sheet.text(weights.centre[0], 240, "row by row", size=15)
+    sheet.dot(408, y, radius=15, fill=style.BACKGROUND, edge=style.TEXT, words="×")
+    sheet.arrow(query.right, (393, y), colour=style.QUERY)
+    sheet.arrow(key.right, (408, key.right[1]), (408, y + 15), colour=style.KEY)
+    sheet.arrow((423, y), weights.left)
+    sheet.dot(610, y, radius=15, fill=style.BACKGROUND, edge=style.TEXT, words="×")
+    sheet.arrow(weights.right, (595, y))
+    sheet.arrow(value.right, (610, value.right[1]), (610, y + 15), colour=style.VALUE)
+    mixed, output = (
+        sheet.cells(x, y - 1.5 * cell, [[style.tint(style.OUTPUT, pale)] * columns] * 3, size=cell, frame=style.OUTPUT)
+        for x, columns, pale in ((646, 3, 0.7), (800, 4, 0.45))
+    )
+    sheet.text(mixed.centre[0], 210, "3 × d_v", size=15)
+    back = sheet.box(728, y - 19, 52, 38, "W_O", fill=style.tint(style.OUTPUT), edge=style.OUTPUT, size=17)
+    sheet.arrow((625, y), mixed.left)
+    sheet.arrow(mixed.right, back.left, colour=style.OUTPUT)
+    sheet.arrow(back.right, output.left, colour=style.OUTPUT)
+    sheet.text(output.centre[0], 75, "output", size=17, bold=True, colour=style.OUTPUT)
+    sheet.text(output.centre[0], 101, "3 × d_model", size=15)
     return sheet.figure

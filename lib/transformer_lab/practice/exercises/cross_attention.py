@@ -155,7 +155,8 @@ CROSS_ATTENTION = FunctionExercise(
         Mistake(
             {"mask": "after the softmax"},
             "The mask comes after the softmax",
-            "The pads have already taken their share, so the rows no longer sum to 1. Fill the *scores* with −∞.",
+            "The weights of the pads, or their values, are set to 0. But the pads have already taken their share, and "
+            "the rest no longer sums to 1. Fill the *scores* with −∞.",
         ),
         Mistake(
             {"mask": "memory set to 0"},

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from transformer_lab.practice.checking import Case, FunctionExercise, Mistake, Output, seeded
-from transformer_lab.practice.running import Limited
+from transformer_lab.practice.feedback import Feedback
+from transformer_lab.practice.running import Limited, attempt, copies
 
 _VOCAB, _ROWS = 9, 61
 
@@ -15,9 +16,10 @@ class Encoder:
     """A stand-in for an encoder: ``encode(source)`` gives a memory that depends on every source token and its place."""
 
     def __init__(self, step: int) -> None:
-        self._step = step
+        self._step, self.calls = step, 0
 
     def __call__(self, source: Tensor) -> Tensor:
+        self.calls += 1
         return source.double() + torch.arange(len(source)) * self._step / 2
 
 
@@ -88,7 +90,36 @@ def _case(label: str, seed: int, source: list[int], start: int, end: int, max_to
     )  # fmt: skip
 
 
-GREEDY_TRANSLATION = FunctionExercise(
+# What torch says of several numbers where the loop wants one.
+_SEVERAL = (
+    "Boolean value of Tensor with more than one value",
+    "cannot be converted to Scalar",
+    "only one element tensors can be converted",
+)
+
+
+class _GreedyTranslation(FunctionExercise):
+    """Says two things more, which the tokens do not show: that it encodes too often, and why a choice is no number."""
+
+    def judge(self, answer: object) -> Feedback:
+        feedback = super().judge(answer)
+        if any(words in message for message in feedback.messages for words in _SEVERAL):
+            return feedback.with_message(
+                "Did you take the argmax of *all* rows? Only the last one is about the next token: "
+                "`logits[-1].argmax()`."
+            )
+        if feedback.status != "right":
+            return feedback
+        inputs = copies(self.built_cases[0].inputs)
+        attempt(answer, lambda: answer(*inputs.values()))
+        n = inputs["encode"].calls
+        return feedback.with_message(
+            f"But the encoder ran {n} times for one sentence. The source does not change: encode once, before the loop."
+            if n > 1 else None
+        )  # fmt: skip
+
+
+GREEDY_TRANSLATION = _GreedyTranslation(
     name="greedy_translation",
     title="A greedy loop that writes from the source, token by token.",
     reference=greedy_with_faults,
