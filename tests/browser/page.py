@@ -156,10 +156,11 @@ class OpenNotebook:
     def move(self, box: Locator, control: Locator) -> Move:
         """Use one control of an explorer by keyboard and wait until its picture is the new one.
 
-        A text is put back as it was: the words of a sentence may be refused, and the refusal would stay.
+        What was typed is put back as it was: words and numbers may be refused, and the refusal would stay.
         """
         before = box.evaluate(SHOWN)
-        text = control.input_value() if control.evaluate("e => e.matches('[type=text], textarea')") else None
+        typed = control.evaluate("e => e.matches('[type=text], [type=number], textarea')")
+        text = control.input_value() if typed else None
         name = f"{kind_of(control)} {label_of(control)!r}"
         with self._redrawn(box, name):
             press(self.page, control)
