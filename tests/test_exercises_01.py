@@ -3,8 +3,6 @@ import pytest
 import torch
 
 from transformer_lab.practice import check
-from transformer_lab.practice.auditing import weak_points
-from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
 
 tanh, sigmoid = torch.tanh, torch.sigmoid
 
@@ -12,11 +10,6 @@ tanh, sigmoid = torch.tanh, torch.sigmoid
 @pytest.fixture(autouse=True)
 def own_progress(tmp_path, monkeypatch):
     monkeypatch.setenv("TRANSFORMER_LAB_PROGRESS", str(tmp_path))
-
-
-@pytest.mark.parametrize("exercise", [RNN_STEP, LSTM_STEP, PATH_LENGTHS], ids=lambda exercise: exercise.name)
-def test_the_cases_tell_every_mistake_from_the_answer_and_from_the_others(exercise):
-    assert weak_points(exercise) == []
 
 
 # ------------------------------------------------------------------------------------------- one RNN step
