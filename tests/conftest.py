@@ -27,6 +27,14 @@ def pytest_unconfigure():
     _progress.cleanup()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def closed_widgets():
+    """ipywidgets holds on to every widget that is not closed, with its pictures: some 2 GB over a whole run."""
+    yield
+    if "ipywidgets" in sys.modules:
+        sys.modules["ipywidgets"].Widget.close_all()
+
+
 @pytest.fixture
 def plain_errors():
     """Switches the executed shape annotations off, so that a bad argument meets the library's own checks."""
