@@ -143,11 +143,7 @@ class AlibiPositions(NoPositions):
         self, query_ids: Int[Tensor, "#batch query"], key_ids: Int[Tensor, "#batch key"], n_heads: int
     ) -> Float[Tensor, "#batch {n_heads} query key"]:
         """−slope · |query position − key position|. Under a causal mask no key lies ahead, as in the paper."""
-        for ids in (query_ids, key_ids):
-            check_integers("position_ids", ids)
-            check_shape("position_ids", ids, batch=None, length=None)
-            check_position_ids(ids, *ids.shape, query_ids)
-        distance = (query_ids[:, None, :, None].long() - key_ids[:, None, None, :]).abs()  # bytes would wrap round
+        distance = places_ahead(query_ids, key_ids).abs()[:, None]  # (batch, 1, query, key): the same for every head
         return -alibi_slopes(n_heads).to(distance.device)[:, None, None] * distance
 
 
@@ -168,6 +164,22 @@ def position_scheme(name: str, *, d_model: int, n_positions: int, layout: str = 
     }
     check_choice("name", name, makers)
     return makers[name]()
+
+
+def places_ahead(
+    query_ids: Int[Tensor, "#batch query"], key_ids: Int[Tensor, "#batch key"]
+) -> Int[Tensor, "#batch query key"]:
+    """How many places each key stands after each query; negative: before it.
+
+    Raises:
+        TypeError: numbers that are not whole.
+        ValueError: numbers that are not (batch or 1, length), or negative, or on several devices.
+    """
+    for ids in (query_ids, key_ids):
+        check_integers("position_ids", ids)
+        check_shape("position_ids", ids, batch=None, length=None)
+        check_position_ids(ids, *ids.shape, query_ids)
+    return key_ids[:, None, :].long() - query_ids[:, :, None]  # the difference of unsigned bytes would wrap round
 
 
 def angles(

@@ -6,14 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer_lab.model.checks import (
-    check_integers,
-    check_position_ids,
-    check_shape,
-    check_switches,
-    check_whole_numbers,
-)
-from transformer_lab.model.positions import NoPositions
+from transformer_lab.model.checks import check_switches, check_whole_numbers
+from transformer_lab.model.positions import NoPositions, places_ahead
 
 
 class RelativePositions(NoPositions):
@@ -43,13 +37,9 @@ class RelativePositions(NoPositions):
     def bias(
         self, query_ids: Int[Tensor, "#batch query"], key_ids: Int[Tensor, "#batch key"], n_heads: int
     ) -> Float[Tensor, "#batch {n_heads} query key"]:
-        for ids in (query_ids, key_ids):
-            check_integers("position_ids", ids)
-            check_shape("position_ids", ids, batch=None, length=None)
-            check_position_ids(ids, *ids.shape, query_ids)
+        ahead = places_ahead(query_ids, key_ids)
         if n_heads != self.table.embedding_dim:
             raise ValueError(f"n_heads is {n_heads}; the table was made for {self.table.embedding_dim} heads.")
-        ahead = key_ids[:, None, :].long() - query_ids[:, :, None]  # (batch, query, key); bytes would wrap round
         return self.table(self.bucket(ahead)).permute(0, 3, 1, 2)
 
     def bucket(self, ahead: Int[Tensor, "*ids"]) -> Int[Tensor, "*ids"]:
