@@ -11,7 +11,7 @@ from torch import Tensor
 from transformer_lab.experiments.deep_models import language_model
 from transformer_lab.tasks import agreement
 
-WORDS = (agreement.BEGIN, "these", "old", "cats", "sleep", "here")
+WORDS = (agreement.START, "these", "old", "cats", "sleep", "here")
 NORMS = ("layernorm", "rmsnorm")
 D_MODEL = 16
 MOST_BLOCKS = 3

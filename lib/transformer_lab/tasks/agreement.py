@@ -10,7 +10,8 @@ import math
 import torch
 from torch import Tensor
 
-PAD, BEGIN, END = "<pad>", "<start>", "<end>"
+from transformer_lab.tasks.marks import END, PAD, START, words_between
+
 _ADJECTIVES = ("", "small", "old", "quiet")
 _ENDINGS = ("", "here", "today")
 _SINGULAR = (("the", "a", "this"), _ADJECTIVES, ("cat", "dog", "child"), ("sleeps", "runs", "sings"), _ENDINGS)
@@ -21,7 +22,7 @@ SENTENCES: tuple[tuple[str, ...], ...] = tuple(
     for number in (_SINGULAR, _PLURAL)
     for words in itertools.product(*number)
 )
-WORDS = (PAD, BEGIN, END, *dict.fromkeys(itertools.chain.from_iterable(SENTENCES)))
+WORDS = (PAD, START, END, *dict.fromkeys(itertools.chain.from_iterable(SENTENCES)))
 PAD_ID, BEGIN_ID, END_ID = 0, 1, 2
 LENGTH = max(map(len, SENTENCES)) + 2  # with <start> and <end>
 
@@ -37,9 +38,7 @@ def decode(tokens: Tensor) -> tuple[str, ...]:
 
     Everything after ``<start>`` if it never ends.
     """
-    words = [WORDS[token] for token in tokens.tolist()]
-    words = words[1:] if words[:1] == [BEGIN] else words
-    return tuple(words[: words.index(END)] if END in words else words)
+    return words_between([WORDS[token] for token in tokens.tolist()])
 
 
 def draw(n: int, generator: torch.Generator) -> Tensor:

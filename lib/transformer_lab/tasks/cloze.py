@@ -16,7 +16,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-PAD, START, END, MASK, GAP = SPECIALS = ("<pad>", "<start>", "<end>", "<mask>", "<gap>")
+from transformer_lab.tasks.marks import END, PAD, START, words_between
+
+MASK, GAP = "<mask>", "<gap>"
+SPECIALS = (PAD, START, END, MASK, GAP)
 PAD_ID, START_ID, END_ID, MASK_ID, GAP_ID = range(len(SPECIALS))
 
 _ONE, _MANY = {"here": "this", "there": "that"}, {"here": "these", "there": "those"}
@@ -68,9 +71,7 @@ def encode(words: Sequence[str]) -> list[int]:
 
 def decode(tokens: Tensor) -> tuple[str, ...]:
     """The words of token ids (position,) up to the first ``<end>``, without a leading ``<start>``."""
-    words = [WORDS[token] for token in tokens.tolist()]
-    words = words[1:] if words[:1] == [START] else words
-    return tuple(words[: words.index(END)] if END in words else words)
+    return words_between([WORDS[token] for token in tokens.tolist()])
 
 
 def is_sentence(words: Sequence[str]) -> bool:

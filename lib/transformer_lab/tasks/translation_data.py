@@ -15,9 +15,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from transformer_lab.tasks.french import ADJECTIVES, DETERMINERS, NOUNS, OBJECTS, SUBJECTS, VERBS, Noun
+from transformer_lab.tasks.marks import END, PAD, START, words_between
 from transformer_lab.tasks.translation import ENGLISH, Pair, translate
 
-PAD, BEGIN, END = "<pad>", "<start>", "<end>"
 PAD_ID, BEGIN_ID, END_ID = 0, 1, 2
 N_TRAIN, N_VALIDATION, N_TEST = 6000, 400, 400
 
@@ -28,7 +28,7 @@ _FRENCH = itertools.chain(
     ("de", "ne", "pas"),
 )
 # One vocabulary for both languages, as in 2017. A word spelt alike in both, here only *me*, has one entry.
-WORDS: tuple[str, ...] = (PAD, BEGIN, END, *dict.fromkeys(filter(None, (*ENGLISH, *_FRENCH))))
+WORDS: tuple[str, ...] = (PAD, START, END, *dict.fromkeys(filter(None, (*ENGLISH, *_FRENCH))))
 _IDS = {word: index for index, word in enumerate(WORDS)}
 # One adjective of seven, shifted from noun to noun: every noun and every adjective is still seen in training.
 HELD_OUT: frozenset[tuple[str, str]] = frozenset(
@@ -107,9 +107,7 @@ def encode(words: Sequence[str]) -> list[int]:
 
 def decode(tokens: Sequence[int] | Int[Tensor, " position"]) -> tuple[str, ...]:
     """The words of token ids, up to the first ``<end>`` and without a leading ``<start>``."""
-    words = [WORDS[int(token)] for token in tokens]
-    words = words[1:] if words[:1] == [BEGIN] else words
-    return tuple(words[: words.index(END)] if END in words else words)
+    return words_between([WORDS[int(token)] for token in tokens])
 
 
 def batch(pairs: Sequence[Pair]) -> tuple[Int[Tensor, "batch source"], Int[Tensor, "batch target"]]:
