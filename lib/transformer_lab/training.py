@@ -31,6 +31,12 @@ class TrainingRun:
         """How many steps were taken."""
         return len(self.losses)
 
+    @property
+    def final_loss(self) -> float:
+        """Mean loss of the last 20 steps."""
+        last = self.losses[-20:]
+        return sum(last) / len(last)
+
 
 class DivergedError(ValueError):
     """The loss became NaN or infinite. ``losses`` holds the ones before."""

@@ -68,8 +68,7 @@ class LabelTrial:
     @property
     def final_loss(self) -> float:
         """Mean loss of the last 20 steps."""
-        last = self.run.losses[-20:]
-        return sum(last) / len(last)
+        return self.run.final_loss
 
 
 def label_trial(

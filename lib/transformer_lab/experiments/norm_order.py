@@ -32,8 +32,7 @@ class OrderRun:
     @property
     def final_loss(self) -> float:
         """Mean loss of the last 20 steps."""
-        last = self.run.losses[-20:]
-        return sum(last) / len(last)
+        return self.run.final_loss
 
     @property
     def verdict(self) -> str:

@@ -43,25 +43,29 @@ def read_numbers(text: str) -> tuple[float, ...]:
             the message says which.
     """
     if unclear := re.search(r"\S*\d,\d\S*", text):
-        shown = unclear[0] if len(unclear[0]) <= 20 else unclear[0][:19] + "…"
-        raise ValueError(f"“{shown}” can be read in two ways: write a point for a fraction, a blank between numbers.")
+        raise ValueError(
+            f"{_quoted(unclear[0])} can be read in two ways: write a point for a fraction, a blank between numbers."
+        )
     pieces = text.replace(",", " ").replace(";", " ").replace("−", "-").split()
     if not FEWEST <= len(pieces) <= MOST:
         found = "is 1 number" if len(pieces) == 1 else f"are {len(pieces)} numbers"
         raise ValueError(f"There {found}; type {FEWEST} to {MOST}, such as: 3 4 0 5.")
     numbers = []
     for piece in pieces:
-        shown = piece if len(piece) <= 20 else piece[:19] + "…"
         try:
             number = float(piece)
         except ValueError:
             number = math.nan
         if math.isnan(number):
-            raise ValueError(f"“{shown}” is no number; type {FEWEST} to {MOST} numbers, such as: 3 4 0 5.")
+            raise ValueError(f"{_quoted(piece)} is no number; type {FEWEST} to {MOST} numbers, such as: 3 4 0 5.")
         if abs(number) > LARGEST:
-            raise ValueError(f"“{shown}” is too large; stay between −{LARGEST:,.0f} and {LARGEST:,.0f}.")
+            raise ValueError(f"{_quoted(piece)} is too large; stay between −{LARGEST:,.0f} and {LARGEST:,.0f}.")
         numbers.append(number)
     return tuple(numbers)
+
+
+def _quoted(piece: str) -> str:
+    return f"“{piece if len(piece) <= 20 else piece[:19] + '…'}”"
 
 
 def is_constant(numbers: Sequence[float]) -> bool:

@@ -121,10 +121,14 @@ def translations(model: EncoderDecoder, pairs: Sequence[Pair], *, blind: bool = 
     return [decode(row) for row in translate_greedily(model, batch(pairs)[0], blind=blind)]
 
 
+def share_right(written: Int[Tensor, "batch position"], pairs: Sequence[Pair]) -> float:
+    """Share of rows that are the grammar's French, word for word."""
+    return sum(decode(row) == pair.target for row, pair in zip(written, pairs, strict=True)) / len(pairs)
+
+
 def exact_match(model: EncoderDecoder, pairs: Sequence[Pair], *, blind: bool = False) -> float:
     """Share of sentences written without a single wrong word, from the source alone."""
-    written = translations(model, pairs, blind=blind)
-    return sum(words == pair.target for words, pair in zip(written, pairs, strict=True)) / len(pairs)
+    return share_right(translate_greedily(model, batch(pairs)[0], blind=blind), pairs)
 
 
 @torch.no_grad()

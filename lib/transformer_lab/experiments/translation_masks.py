@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transformer_lab.experiments.translation import source_mask, teacher_forced, write_greedily
+from transformer_lab.experiments.translation import share_right, source_mask, teacher_forced, write_greedily
 from transformer_lab.model.families import EncoderDecoder
 from transformer_lab.model.masks import combine_masks
 from transformer_lab.tasks.translation import Pair
-from transformer_lab.tasks.translation_data import PAD_ID, batch, decode
+from transformer_lab.tasks.translation_data import PAD_ID, batch
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,5 @@ def padded_source(
         for name, encoder, cross in zip(found, (mask, mask, None, None), (mask, None, mask, None), strict=True):
             with torch.no_grad():
                 written = write_greedily(model, model.encode(source, mask=encoder), cross)
-            right = [decode(row) == pair.target for row, pair in zip(written, pairs, strict=True)]
-            found[name].append(sum(right) / len(right))
+            found[name].append(share_right(written, pairs))
     return PaddedSource(tuple(pads), **{name: tuple(shares) for name, shares in found.items()})
