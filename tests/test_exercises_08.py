@@ -5,7 +5,8 @@ import torch
 
 from mistakes import assert_all_differ, assert_named, each_mistake, pairs_of_mistakes
 from transformer_lab.practice import check
-from transformer_lab.practice.exercises.objectives import MASK_WORDS, SHIFT_LABELS
+from transformer_lab.practice.exercises.mask_words import MASK_WORDS
+from transformer_lab.practice.exercises.shift_labels import SHIFT_LABELS
 
 IGNORE = -100
 EXERCISES = {"masking": MASK_WORDS, "shifting": SHIFT_LABELS}

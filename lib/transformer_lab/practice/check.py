@@ -18,13 +18,14 @@ from transformer_lab.practice.exercises.feed_forward import FEED_FORWARD
 from transformer_lab.practice.exercises.greedy_translation import GREEDY_TRANSLATION
 from transformer_lab.practice.exercises.heads import MERGE_HEADS, SHARE_KV_HEADS, SPLIT_HEADS
 from transformer_lab.practice.exercises.layer_norm import LAYER_NORM
+from transformer_lab.practice.exercises.mask_words import MASK_WORDS
 from transformer_lab.practice.exercises.masks import CAUSAL_MASK, PADDING_MASK
 from transformer_lab.practice.exercises.mixed_row import MIXED_ROW
-from transformer_lab.practice.exercises.objectives import MASK_WORDS, SHIFT_LABELS
 from transformer_lab.practice.exercises.positions import ROPE, SINUSOIDAL_TABLE
 from transformer_lab.practice.exercises.pre_norm_block import PRE_NORM_BLOCK
 from transformer_lab.practice.exercises.recurrence import LSTM_STEP, PATH_LENGTHS, RNN_STEP
 from transformer_lab.practice.exercises.safe_softmax import SAFE_SOFTMAX
+from transformer_lab.practice.exercises.shift_labels import SHIFT_LABELS
 from transformer_lab.practice.exercises.start import N_PAIRS
 from transformer_lab.practice.exercises.totals import CROSSING_WIDTH, MODEL_PARAMETERS
 from transformer_lab.practice.feedback import Feedback
