@@ -29,6 +29,13 @@ def assert_named(feedback: Feedback, title: str) -> None:
     assert title in feedback.title, feedback
 
 
+def assert_says(feedback: Feedback, *words: str) -> None:
+    """The check refused the answer, and title and messages together hold all these words."""
+    assert feedback.status == "wrong"
+    said = feedback.title + " ".join(feedback.messages)
+    assert all(each in said for each in words), feedback
+
+
 def assert_all_differ(said: list[Feedback]) -> None:
     """No two mistakes get the same title or the same messages."""
     assert len({each.title for each in said}) == len({each.messages for each in said}) == len(said)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mistakes import assert_all_differ, assert_named, each_mistake, pairs_of_mistakes
+from mistakes import assert_all_differ, assert_named, assert_says, each_mistake, pairs_of_mistakes
 from transformer_lab.practice import check
 from transformer_lab.practice.exercises.mask_words import MASK_WORDS
 from transformer_lab.practice.exercises.shift_labels import SHIFT_LABELS
@@ -301,9 +301,7 @@ def shift_rows_by_slices(tokens, pad_id):
     ],
 )
 def test_other_spellings_of_a_wrong_shift_are_named(answer, says):
-    feedback = check.shift_labels(answer)
-    said = feedback.title + " ".join(feedback.messages)
-    assert feedback.status == "wrong" and all(words in said for words in says), feedback
+    assert_says(check.shift_labels(answer), *says)
 
 
 # A label too many at the last place, and then the last label is taken off: two mistakes that make one right answer.
@@ -329,9 +327,7 @@ def test_two_mistakes_at_once_are_never_passed(name, first, second):
 )
 def test_two_common_mistakes_at_once_are_both_named(name, first, second):
     (title_1, wrong_1), (title_2, wrong_2) = WRONG[name][first], WRONG[name][second]
-    feedback = CHECKS[name](BUILD[name](**wrong_1 | wrong_2))
-    said = feedback.title + " ".join(feedback.messages)
-    assert title_1 in said and title_2 in said, feedback
+    assert_says(CHECKS[name](BUILD[name](**wrong_1 | wrong_2)), title_1, title_2)
 
 
 def test_an_unplanned_mistake_gets_the_first_difference():
